@@ -202,6 +202,8 @@ impl Pretrained {
         adapters: &hf::AdapterTensors,
         folders: &AdapterFolders,
     ) -> Result<(), Error> {
+        let adapters = &hf::of_whole_stacks(adapters)
+            .ok_or_else(|| Error::new("adapters of segments of layers do not fit together: this is a bug"))?;
         if let Some(folder) = &folders.adapter {
             let base = self.folder.to_string_lossy();
             hf::save_adapter(folder, self.family, model, config, &base, adapters)?;

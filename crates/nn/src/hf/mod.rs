@@ -3,6 +3,7 @@
 mod config;
 mod decoder;
 mod defaults;
+mod device_form;
 mod layout;
 mod load;
 mod names;
@@ -16,7 +17,7 @@ mod source;
 pub use config::{Family, ModelConfig, read_config};
 pub use load::{load, load_layer, tensor_names};
 pub use packed::{LoadedWeight, PackedForms, WeightChange, load_report};
-pub use peft::{AdapterTensors, is_target, load_adapter, merged_weight, save_adapter, target_modules};
+pub use peft::{AdapterTensors, is_target, load_adapter, merged_weight, of_whole_stacks, save_adapter, target_modules};
 pub use reader::{LoadedModel, ParameterReader, load_packed};
 pub use save::save;
 pub use source::TensorSource;

@@ -3,7 +3,7 @@
 use trace::Tree;
 
 use crate::hf::Family;
-use crate::stacked::is_stacked;
+use crate::stacked::{is_stacked, without_range};
 
 /// How one of their tensors lies in ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,20 +166,23 @@ impl Naming {
     /// Of a model of that family.
     pub(crate) fn of<P: Tree>(family: Family, model: &P) -> Naming {
         let (paths, specs) = (model.paths(), model.specs());
-        let first = paths.iter().zip(&specs).find(|(path, _)| path.starts_with(FIRST));
+        let first = paths.iter().zip(&specs).filter(|(path, _)| path.starts_with(FIRST));
+        let ends = first.map(|(path, spec)| without_range(path).1 + spec.dims.first().copied().unwrap_or(0));
         Naming {
             family,
-            first_layers: first.and_then(|(_, spec)| spec.dims.first()).map_or(0, |layers| *layers),
+            first_layers: ends.max().unwrap_or(0),
             has_low_queries: paths.iter().any(|path| path.contains("attention.query_down.weight")),
         }
     }
 
     /// Where the parameter at a path comes from.
     pub(crate) fn origin(&self, path: &str) -> Option<Origin> {
-        match path.strip_prefix(FIRST) {
-            Some(path) => self.of_layers(path),
-            None => self.of_layers(path).map(|origin| Origin { before: self.first_layers, ..origin }),
-        }
+        let (path, start) = without_range(path);
+        let (path, earlier) = match path.strip_prefix(FIRST) {
+            Some(path) => (path, 0),
+            None => (&*path, self.first_layers),
+        };
+        self.of_layers(path).map(|origin| Origin { before: earlier + start, ..origin })
     }
 
     fn of_layers(&self, path: &str) -> Option<Origin> {

@@ -1,16 +1,20 @@
 //! Quantized weights from files into the form that devices multiply with, never as a whole dense copy.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use tensor::{DType, Literal};
-use trace::{Tensor, Tree};
-use weights::quant::{PackedMatrix, PackedSpec, QuantizedFolder, QuantizedWeight, Storage};
+use trace::{Spec, Tensor, Tree};
+use weights::quant::{PackedMatrix, QuantizedFolder, QuantizedWeight, Storage};
 
 use crate::error::Error;
 use crate::hf::Family;
+use crate::hf::device_form::{DeviceForm, LayerForm, StackedForms, segment_starts};
 use crate::hf::load::found;
 use crate::hf::names::{Layout, Naming};
-use crate::quant::{ActivationQuant, InputAxis, MapWeights, QuantScheme, QuantizedTensor, Weight, ZeroPoints};
+use crate::quant::{ActivationQuant, InputAxis, MapWeights, QuantScheme, QuantizedTensor, Weight};
+use crate::stacked::{is_stacked, range_word, stack_of, without_range};
 
 /// What became of a quantized weight.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,12 +25,12 @@ pub struct LoadedWeight {
     pub scheme: Option<QuantScheme>,
     /// Whether its values changed.
     pub change: WeightChange,
-    /// Bits of a code in the files, each width once: several where layers that are stacked here differ.
+    /// Bits of a code in the files, each width once: several where layers that share a form here differ.
     pub file_bits: Vec<u32>,
 }
 
-/// What became of quantized weights, in lines: how many have each form, what was lost, and where stacked layers of different
-/// widths take the bytes of the widest.
+/// What became of quantized weights, in lines: how many have each form, what was lost, into how many segments layers were cut, and
+/// where layers of different widths share a form, which takes the bytes of the widest.
 pub fn load_report(weights: &[LoadedWeight]) -> Vec<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for weight in weights {
@@ -48,11 +52,23 @@ pub fn load_report(weights: &[LoadedWeight]) -> Vec<String> {
     if let Some((decibels, path)) = least.min_by(|one, other| one.0.total_cmp(&other.0)) {
         lines.push(format!("`{path}` lost most: its signal is {decibels:.1} dB over the noise"));
     }
+    let mut segments: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
+    for path in weights.iter().map(|weight| weight.path.as_str()) {
+        if let (Cow::Owned(_), start) = without_range(path) {
+            segments.entry(stack_of(path).unwrap_or(path)).or_default().insert(start);
+        }
+    }
+    for (stack, starts) in segments {
+        lines.push(format!(
+            "quantized layers of `{stack}` are in {} segments of equal form, which run one after the other",
+            starts.len()
+        ));
+    }
     for weight in weights.iter().filter(|weight| weight.file_bits.len() > 1) {
-        let (Some(scheme), Some(widest)) = (&weight.scheme, weight.file_bits.last()) else { continue };
+        let Some(scheme) = &weight.scheme else { continue };
         let widths: Vec<String> = weight.file_bits.iter().map(u32::to_string).collect();
         lines.push(format!(
-            "`{}`: stacked layers of {} bits all take {} (the widest has {widest}): the file's bytes are saved, not HBM",
+            "`{}`: layers of {} bits in the files all take {}",
             weight.path,
             widths.join(" and "),
             scheme.values
@@ -78,6 +94,8 @@ pub struct PackedForms {
     pub(super) plans: BTreeMap<String, PackedPlan>,
     /// Weights that are quantized in the files in ways that no form has.
     pub(super) dense: Vec<String>,
+    /// At which layers stacks are cut.
+    starts: BTreeMap<String, Vec<usize>>,
 }
 
 impl PackedForms {
@@ -89,21 +107,54 @@ impl PackedForms {
         activations: ActivationQuant,
     ) -> Result<PackedForms, Error> {
         let naming = Naming::of(family, model);
-        let (mut forms, mut failed) = (PackedForms::default(), None);
+        let (mut all, mut failed) = (BTreeMap::new(), None);
         let _ = model.map_weights(|path, weight, input_axis| {
             if let (Weight::Dense(dense), None) = (weight, &failed) {
-                match PackedPlan::of(files, family, &naming, path, dense.dims(), input_axis, activations) {
-                    Ok(Planned::Dense) => {}
-                    Ok(Planned::Dequantized) => forms.dense.push(path.to_string()),
-                    Ok(Planned::Packed(plan)) => {
-                        forms.plans.insert(path.to_string(), plan);
-                    }
+                match WeightFiles::of(files, family, &naming, path, dense.spec(), input_axis, activations) {
+                    Ok(found) => all.extend(found.map(|found| (path.to_string(), found))),
                     Err(error) => failed = Some(error),
                 }
             }
             weight.clone()
         });
-        failed.map_or(Ok(forms), Err)
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(PackedForms::of_files(&all)),
+        }
+    }
+
+    fn of_files(all: &BTreeMap<String, WeightFiles>) -> PackedForms {
+        let mut stacks: BTreeMap<&str, Vec<StackedForms<'_>>> = BTreeMap::new();
+        for (path, weight) in all {
+            if let Some(stack) = whole_stack(path) {
+                stacks.entry(stack).or_default().push(weight.stacked());
+            }
+        }
+        let starts =
+            stacks.into_iter().map(|(stack, weights)| (stack.to_string(), segment_starts(&weights, MOST_SEGMENTS)));
+        let mut forms = PackedForms { starts: starts.collect(), ..PackedForms::default() };
+        for (path, weight) in all {
+            let stack = whole_stack(path);
+            let starts = stack.and_then(|stack| forms.starts.get(stack)).map_or(&[][..], Vec::as_slice);
+            let ends = starts.iter().copied().chain([weight.layers.len()]);
+            let ranges: Vec<Range<usize>> =
+                std::iter::once(0).chain(starts.iter().copied()).zip(ends).map(|(start, end)| start..end).collect();
+            for range in &ranges {
+                let path = match stack.filter(|_| ranges.len() > 1) {
+                    Some(stack) => format!("{stack}.{}{}", range_word(range), &path[stack.len()..]),
+                    None => path.clone(),
+                };
+                let form = LayerForm::of_all(weight.layers.get(range.clone()).unwrap_or_default());
+                match form.packed {
+                    Some(packed) => {
+                        forms.plans.insert(path, weight.plan(range, packed, &form.file_bits));
+                    }
+                    None if form.is_dequantized => forms.dense.push(path),
+                    None => {}
+                }
+            }
+        }
+        forms
     }
 
     /// Whether no weight is quantized.
@@ -111,9 +162,10 @@ impl PackedForms {
         self.plans.is_empty()
     }
 
-    /// A model with zeros of these forms in place of its weights.
+    /// A model with zeros of these forms in place of its weights, and stacks in segments where layers differ.
     #[track_caller]
     pub fn shapes<P: MapWeights>(&self, model: &P) -> P {
+        let model = model.in_segments(|stack| self.starts.get(stack).cloned().unwrap_or_default());
         model.map_weights(|path, weight, _| match self.plans.get(path) {
             Some(plan) => Weight::Quantized(plan.shape()),
             None => weight.clone(),
@@ -121,16 +173,86 @@ impl PackedForms {
     }
 }
 
-/// How a weight is brought to a device.
-enum Planned {
-    /// It is dense in the files.
-    Dense,
-    /// It is quantized in the files in ways that no form has.
-    Dequantized,
-    Packed(PackedPlan),
+/// Segments that a stack may be cut into: each is compiled on its own.
+const MOST_SEGMENTS: usize = 32;
+
+/// The path of the stack that a weight is in, if that may be cut: one whose layers are in segments already may not.
+fn whole_stack(path: &str) -> Option<&str> {
+    let is_whole = matches!(without_range(path), (Cow::Borrowed(_), _));
+    stack_of(path).filter(|_| is_whole && is_stacked(path))
 }
 
-/// One of our weights that is quantized.
+/// One of our weights in the files.
+#[derive(Clone, Debug)]
+struct WeightFiles {
+    /// Layers and experts, one after the other.
+    names: Vec<String>,
+    /// What each layer becomes; a weight that is in no stack is one layer.
+    layers: Vec<LayerForm>,
+    /// Ours, dense.
+    spec: Spec,
+    input_axis: InputAxis,
+}
+
+impl WeightFiles {
+    /// `None` of a weight that is not there.
+    fn of(
+        files: &QuantizedFolder,
+        family: Family,
+        naming: &Naming,
+        path: &str,
+        spec: &Spec,
+        input_axis: InputAxis,
+        activations: ActivationQuant,
+    ) -> Result<Option<WeightFiles>, Error> {
+        let Some(origin) = naming.origin(path) else { return Ok(None) };
+        let names: Option<Vec<String>> =
+            origin.names(path, &spec.dims).iter().map(|name| found(files, family, name)).collect();
+        let Some(names) = names.filter(|names| !names.is_empty()) else { return Ok(None) };
+        let count = match spec.dims.first() {
+            Some(&layers) if is_stacked(path) && origin.is_layered() => layers.clamp(1, names.len()),
+            _ => 1,
+        };
+        let has_layout = matches!(
+            (origin.layout, input_axis),
+            (Layout::Transposed, InputAxis::First) | (Layout::Same, InputAxis::Last)
+        );
+        let mut layers = Vec::with_capacity(count);
+        for of_layer in names.chunks(names.len() / count) {
+            let mut forms = Vec::with_capacity(of_layer.len());
+            for name in of_layer {
+                let spec = files.spec(name)?;
+                forms.push(match (spec.storage, spec.dims.as_slice()) {
+                    (Storage::Dense(_), _) => LayerForm::default(),
+                    (Storage::Packed(packed), [_, inputs]) if has_layout => {
+                        LayerForm::packed(DeviceForm::of(&packed, *inputs, activations), packed.bits)
+                    }
+                    _ => LayerForm::dequantized(),
+                });
+            }
+            layers.push(LayerForm::of_all(&forms));
+        }
+        Ok(Some(WeightFiles { names, layers, spec: spec.clone(), input_axis }))
+    }
+
+    fn stacked(&self) -> StackedForms<'_> {
+        let elements = self.spec.dims.iter().skip(1).product();
+        StackedForms { elements, dense: self.spec.dtype, layers: &self.layers }
+    }
+
+    /// Some of the layers in a form that has room for all of them.
+    fn plan(&self, layers: &Range<usize>, form: DeviceForm, file_bits: &BTreeSet<u32>) -> PackedPlan {
+        let each = self.names.len() / self.layers.len().max(1);
+        let names = self.names.get(layers.start * each..layers.end * each).unwrap_or_default().to_vec();
+        let mut dims = self.spec.dims.clone();
+        if let Some(first) = dims.first_mut().filter(|_| self.layers.len() > 1) {
+            *first = layers.len();
+        }
+        PackedPlan { names, dims, input_axis: self.input_axis, form, file_bits: file_bits.iter().copied().collect() }
+    }
+}
+
+/// Layers of one of our weights that are quantized, in one form.
 #[derive(Clone, Debug)]
 pub(super) struct PackedPlan {
     /// Layers and experts, one after the other.
@@ -143,119 +265,7 @@ pub(super) struct PackedPlan {
     file_bits: Vec<u32>,
 }
 
-/// What a device is given.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct DeviceForm {
-    dtype: DType,
-    inputs: usize,
-    group: usize,
-    /// Type of zero points.
-    zero_points: Option<DType>,
-    has_order: bool,
-    activations: ActivationQuant,
-}
-
-impl DeviceForm {
-    fn of(spec: &PackedSpec, inputs: usize) -> DeviceForm {
-        let dtype = if spec.has_levels || spec.dtype == DType::F4E2M1FN { DType::I8 } else { spec.dtype };
-        let zero_points = match (spec.has_minima, spec.has_zero_points) {
-            (true, _) => Some(DType::F32),
-            (false, true) => Some(DType::I8),
-            (false, false) => None,
-        };
-        let group = common_divisor(spec.block.in_features.min(inputs), inputs);
-        DeviceForm {
-            dtype,
-            inputs,
-            group,
-            zero_points,
-            has_order: spec.has_input_groups,
-            activations: ActivationQuant::None,
-        }
-    }
-
-    /// The form that has room for both; `None` where there is none.
-    fn with(self, other: DeviceForm) -> Option<DeviceForm> {
-        let dtype = match (self.dtype, other.dtype) {
-            (one, two) if one == two => one,
-            (one, two) if [one, two].iter().all(|dtype| dtype.is_integer() && *dtype != DType::U8) => DType::I8,
-            _ => return None,
-        };
-        let zero_points = match (self.zero_points, other.zero_points) {
-            (Some(DType::F32), _) | (_, Some(DType::F32)) => Some(DType::F32),
-            (one, two) => one.or(two),
-        };
-        Some(DeviceForm {
-            dtype,
-            inputs: self.inputs,
-            group: common_divisor(self.group, other.group),
-            zero_points,
-            has_order: self.has_order || other.has_order,
-            activations: self.activations,
-        })
-    }
-
-    fn scheme(&self) -> QuantScheme {
-        QuantScheme {
-            values: self.dtype,
-            group: Some(self.group).filter(|group| *group < self.inputs),
-            zero_points: if self.zero_points.is_some() { ZeroPoints::PerGroup } else { ZeroPoints::None },
-            activations: self.activations,
-        }
-    }
-}
-
 impl PackedPlan {
-    fn of(
-        files: &QuantizedFolder,
-        family: Family,
-        naming: &Naming,
-        path: &str,
-        dims: &[usize],
-        input_axis: InputAxis,
-        activations: ActivationQuant,
-    ) -> Result<Planned, Error> {
-        let Some(origin) = naming.origin(path) else { return Ok(Planned::Dense) };
-        let names = origin.names(path, dims);
-        let mut form: Option<DeviceForm> = None;
-        let (mut is_dense, mut is_packed, mut has_form) = (false, false, true);
-        let (mut own, mut widths) = (Vec::with_capacity(names.len()), BTreeSet::new());
-        for name in &names {
-            let Some(name) = found(files, family, name) else { return Ok(Planned::Dense) };
-            match files.spec(&name)? {
-                spec if !matches!(spec.storage, Storage::Packed(_)) => {
-                    is_dense |= matches!(spec.storage, Storage::Dense(_));
-                    has_form &= matches!(spec.storage, Storage::Dense(_));
-                    is_packed |= !matches!(spec.storage, Storage::Dense(_));
-                }
-                spec => {
-                    let (Storage::Packed(packed), [_, inputs]) = (spec.storage, spec.dims.as_slice()) else {
-                        return Ok(Planned::Dequantized);
-                    };
-                    is_packed = true;
-                    widths.insert(packed.bits);
-                    let next = DeviceForm { activations, ..DeviceForm::of(&packed, *inputs) };
-                    let together = form.map_or(Some(next), |form| form.with(next));
-                    has_form &= together.is_some();
-                    form = together.or(form);
-                }
-            }
-            own.push(name);
-        }
-        let has_layout = matches!(
-            (origin.layout, input_axis),
-            (Layout::Transposed, InputAxis::First) | (Layout::Same, InputAxis::Last)
-        );
-        Ok(match form {
-            Some(form) if has_form && has_layout && !is_dense => {
-                let file_bits = widths.into_iter().collect();
-                Planned::Packed(PackedPlan { names: own, dims: dims.to_vec(), input_axis, form, file_bits })
-            }
-            _ if is_packed => Planned::Dequantized,
-            _ => Planned::Dense,
-        })
-    }
-
     /// The weight known by its shape.
     fn shape(&self) -> QuantizedTensor {
         let shape = QuantizedTensor::of_shape(&self.dims, &self.form.scheme(), self.input_axis);
@@ -453,8 +463,4 @@ fn turned<T: Copy + Default>(values: &[T], rows: usize, columns: usize) -> Vec<T
 
 fn bytes_of(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
-}
-
-fn common_divisor(one: usize, other: usize) -> usize {
-    if other == 0 { one } else { common_divisor(other, one % other) }
 }

@@ -15,7 +15,7 @@ use crate::hf::layout::{converted, transposed};
 use crate::hf::names::{Layout, Naming};
 use crate::hf::save::written_whole;
 use crate::quant::{LoraConfig, MapWeights, can_adapt};
-use crate::stacked::is_stacked;
+use crate::stacked::{is_stacked, without_range};
 
 const CONFIG: &str = "adapter_config.json";
 const TENSORS: &str = "adapter_model.safetensors";
@@ -65,6 +65,26 @@ pub fn target_modules<M: Tree + MapWeights>(family: Family, model: &M) -> Vec<St
 
 fn last_word(module: &str) -> &str {
     module.rsplit('.').next().unwrap_or(module)
+}
+
+/// Adapters of layers in segments as those of whole stacks; `None` where they do not fit together.
+pub fn of_whole_stacks(tensors: &AdapterTensors) -> Option<AdapterTensors> {
+    let mut segments: BTreeMap<String, BTreeMap<usize, &Literal>> = BTreeMap::new();
+    for (path, literal) in tensors {
+        let (whole, start) = without_range(path);
+        segments.entry(whole.into_owned()).or_default().insert(start, literal);
+    }
+    let joined = segments.into_iter().map(|(path, parts)| {
+        let first = parts.values().next()?;
+        if parts.len() == 1 {
+            return Some((path, (*first).clone()));
+        }
+        let layers = parts.values().map(|part| part.dims().first().copied()).sum::<Option<usize>>()?;
+        let dims = [&[layers], first.dims().get(1..)?].concat();
+        let bytes = parts.values().flat_map(|part| part.bytes().iter().copied()).collect();
+        Some((path, Literal::new(first.dtype(), dims, bytes)?))
+    });
+    joined.collect()
 }
 
 /// One layer of an adapter's matrix.
@@ -393,4 +413,34 @@ pub fn merged_weight(weight: &Literal, a: &Literal, b: &Literal, scale: f64) -> 
 
 fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_of_adapters_become_whole_stacks() {
+        let literal = |dims: &[usize], first: f32| {
+            let values: Vec<f32> = (0..dims.iter().product::<usize>()).map(|n| first + n as f32).collect();
+            Literal::from_slice(&values, dims).unwrap()
+        };
+        // In the order of paths the tenth layer is before the second.
+        let parts = AdapterTensors::from([
+            ("layers.0-1.q.weight.lora_a".to_string(), literal(&[2, 1, 3], 0.0)),
+            ("layers.10-10.q.weight.lora_a".to_string(), literal(&[1, 1, 3], 30.0)),
+            ("layers.2-9.q.weight.lora_a".to_string(), literal(&[8, 1, 3], 6.0)),
+            ("head.lora_a".to_string(), literal(&[2, 2], 0.0)),
+        ]);
+        let whole = of_whole_stacks(&parts).unwrap();
+        assert_eq!(whole.keys().collect::<Vec<_>>(), ["head.lora_a", "layers.q.weight.lora_a"]);
+        assert_eq!(whole["layers.q.weight.lora_a"], literal(&[11, 1, 3], 0.0));
+        assert_eq!(of_whole_stacks(&whole).unwrap(), whole);
+        // Layers of another size do not fit.
+        let odd = AdapterTensors::from([
+            ("layers.0-0.q.lora_a".to_string(), literal(&[1, 2], 0.0)),
+            ("layers.1-1.q.lora_a".to_string(), literal(&[1, 3], 0.0)),
+        ]);
+        assert!(of_whole_stacks(&odd).is_none());
+    }
 }

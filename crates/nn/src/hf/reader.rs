@@ -27,8 +27,10 @@ pub struct LoadedModel<P> {
 /// The parameters of a model whose quantized weights stay quantized. `model` is known by types and shapes, with dense weights;
 /// `activations` is what the files say of them.
 ///
-/// Layers that are stacked have one form: the widest type and the smallest group of any of them, so that nothing is lost. Tables
-/// of levels (nf4) become `i8` with the same groups, and `f4E2M1FN` becomes `i8` exactly: no TPU multiplies them faster.
+/// Stacked layers whose weights differ in form become segments, each with the form of its layers
+/// ([`LayerStack`](crate::models::LayerStack)). Layers that share a form have the widest type and the smallest group of any of them, so
+/// that nothing is lost. Tables of levels (nf4) become `i8` with the same groups, and `f4E2M1FN` becomes `i8` exactly: no TPU
+/// multiplies them faster.
 pub fn load_packed<P: Tree + MapWeights>(
     files: &QuantizedFolder,
     family: Family,
@@ -65,7 +67,7 @@ impl<'a, P: Tree + MapWeights> ParameterReader<'a, P> {
     ) -> Result<ParameterReader<'a, P>, Error> {
         let forms = PackedForms::of(files, family, model, activations)?;
         let shapes = trace::shapes_of(model, |model| forms.shapes(model))?;
-        let PackedForms { plans: packed, dense } = forms;
+        let PackedForms { plans: packed, dense, .. } = forms;
         let of_dense = |path: String| {
             let weight =
                 LoadedWeight { path: path.clone(), scheme: None, change: WeightChange::Dense, file_bits: Vec::new() };

@@ -2,6 +2,7 @@
 
 mod gpt2;
 mod language;
+mod layer_stack;
 mod llama;
 mod mlp;
 mod resnet;
@@ -9,6 +10,7 @@ mod vit;
 
 pub use gpt2::{Gpt2, Gpt2Block, Gpt2Config};
 pub use language::{Hidden, LanguageModel, RunOptions, TokenBatch};
+pub use layer_stack::LayerStack;
 pub use llama::{
     Attention, DenseLayers, Experts, FirstLayers, GlobalLayers, Head, HeadNorm, Llama, LlamaBlock, LlamaConfig, Norms,
     PositionWise, Style,

@@ -185,10 +185,21 @@ fn axes_of_part<'a>(logical_axes: &[&'a str], dims: &[usize]) -> Vec<&'a str> {
 }
 
 /// A model or layer whose weights can be replaced: quantized, adapted, or made dense again.
-pub trait MapWeights: Sized {
+pub trait MapWeights: Sized + Clone {
     /// The same with every weight replaced by what `f` makes of it; it is told which axis a matmul sums over. Paths are those
     /// of [`Tree`].
     fn map_weights_at(&self, path: &mut Path, f: &mut dyn FnMut(&Path, &Weight, InputAxis) -> Weight) -> Self;
+
+    /// The same with stacks of layers in segments: `starts` is told the path of a stack and says at which layers segments begin. Those
+    /// that are in segments already, and what has no stack, stay as they are.
+    fn in_segments_at(&self, _: &mut Path, _: &mut dyn FnMut(&Path) -> Vec<usize>) -> Self {
+        self.clone()
+    }
+
+    /// [`MapWeights::in_segments_at`] of a whole model.
+    fn in_segments(&self, mut starts: impl FnMut(&str) -> Vec<usize>) -> Self {
+        self.in_segments_at(&mut Path::default(), &mut |path| starts(path.as_str()))
+    }
 
     /// [`MapWeights::map_weights_at`] of a whole model.
     fn map_weights(&self, mut f: impl FnMut(&str, &Weight, InputAxis) -> Weight) -> Self {
@@ -228,6 +239,10 @@ impl<T: MapWeights> MapWeights for Option<T> {
     fn map_weights_at(&self, path: &mut Path, f: &mut dyn FnMut(&Path, &Weight, InputAxis) -> Weight) -> Self {
         self.as_ref().map(|inner| inner.map_weights_at(path, f))
     }
+
+    fn in_segments_at(&self, path: &mut Path, starts: &mut dyn FnMut(&Path) -> Vec<usize>) -> Self {
+        self.as_ref().map(|inner| inner.in_segments_at(path, starts))
+    }
 }
 
 impl MapWeights for Weight {
@@ -249,6 +264,20 @@ macro_rules! map_weights {
                 $(
                     mapped.$field = path.within(stringify!($field), |path| {
                         $crate::quant::MapWeights::map_weights_at(&self.$field, path, f)
+                    });
+                )+
+                mapped
+            }
+
+            fn in_segments_at(
+                &self,
+                path: &mut trace::Path,
+                starts: &mut dyn FnMut(&trace::Path) -> Vec<usize>,
+            ) -> Self {
+                let mut mapped = self.clone();
+                $(
+                    mapped.$field = path.within(stringify!($field), |path| {
+                        $crate::quant::MapWeights::in_segments_at(&self.$field, path, starts)
                     });
                 )+
                 mapped

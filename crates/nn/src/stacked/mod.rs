@@ -2,6 +2,9 @@
 
 mod pipeline;
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 use trace::{CompileTarget, Key, RematPolicy, Tensor, Tree, checkpoint, current_target, custom_vjp, scan};
 
@@ -41,6 +44,33 @@ pub fn is_stacked(path: &str) -> bool {
 /// Whether a word of a path is a range of layers: two numbers with a dash between them.
 fn is_range(word: &str) -> bool {
     word.split_once('-').is_some_and(|(first, last)| [first, last].iter().all(|n| n.parse::<usize>().is_ok()))
+}
+
+/// A path without the range of layers that follows `layers`, and the first of them: `layers.4-7.norm` is `layers.norm` from layer 4.
+pub(crate) fn without_range(path: &str) -> (Cow<'_, str>, usize) {
+    let mut words: Vec<&str> = path.split('.').collect();
+    let at = words.iter().position(|word| *word == STACKED).map_or(words.len(), |at| at + 1);
+    match words.get(at).filter(|word| is_range(word)).and_then(|word| word.split_once('-')?.0.parse().ok()) {
+        Some(start) => {
+            words.remove(at);
+            (words.join(".").into(), start)
+        }
+        None => (path.into(), 0),
+    }
+}
+
+/// The word for a range of layers in paths, undone by [`without_range`]: the first and the last.
+pub(crate) fn range_word(layers: &Range<usize>) -> String {
+    format!("{}-{}", layers.start, layers.end.saturating_sub(1))
+}
+
+/// The path of the stack that a parameter is in, without a range of layers: `first.layers` of `first.layers.norm.weight`.
+pub(crate) fn stack_of(path: &str) -> Option<&str> {
+    let mut end = 0;
+    path.split('.').find_map(|word| {
+        end += word.len() + 1;
+        (word == STACKED).then(|| &path[..end - 1])
+    })
 }
 
 /// The field under which models keep layers that are run before the others, by every device.
@@ -278,10 +308,16 @@ fn in_pattern<C: Tree, L: Tree, Y: Tree>(
     let (x, results) = several(&x, &layers.map_leaves(|leaf| leaf.slice(0, count - left..count)), left);
     let rest = merged(&results, |parts| Tensor::stack(parts, 0));
     let all = match done {
-        Some(done) => merged(&[done, rest], |parts| Tensor::concat(parts, 0)),
+        Some(done) => concatenated(&[done, rest]),
         None => rest,
     };
     (x, all)
+}
+
+/// Results of layers that follow each other, as one.
+#[track_caller]
+pub(crate) fn concatenated<Y: Tree>(parts: &[Y]) -> Y {
+    merged(parts, |parts| Tensor::concat(parts, 0))
 }
 
 /// Equal structures as one, leaf by leaf.
@@ -344,4 +380,25 @@ pub(crate) fn together(leaf: &Tensor) -> Tensor {
     let count = dims.remove(1);
     dims[0] *= count;
     leaf.reshape(&dims)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_layers_are_told_from_names() {
+        let check = |path: &str, name: &str, start: usize| {
+            assert_eq!(without_range(path), (name.into(), start), "{path}");
+            assert!(is_stacked(path));
+        };
+        check("layers.4-7.norm.weight", "layers.norm.weight", 4);
+        check("first.layers.0-0.norm.weight", "first.layers.norm.weight", 0);
+        check("layers.norm.weight", "layers.norm.weight", 0);
+        check(&format!("layers.{}.norm", range_word(&(12..20))), "layers.norm", 12);
+        assert_eq!(without_range("lm_head.weight"), ("lm_head.weight".into(), 0));
+        assert_eq!(stack_of("first.layers.0-0.norm.weight"), Some("first.layers"));
+        assert_eq!(stack_of("layers.norm.weight"), Some("layers"));
+        assert_eq!(stack_of("lm_head.weight"), None);
+    }
 }

@@ -339,8 +339,8 @@ impl Work<'_> {
         let pattern = self.model.config.global_layers.as_ref().map_or(1, |layers| layers.every);
         let place = if layer.stack == "layers" { layer.number % pattern } else { 0 };
         let stack: &LlamaBlock = match (&self.model.first, layer.stack) {
-            (Some(first), "first.layers") => &first.layers,
-            _ => &self.model.layers,
+            (Some(first), "first.layers") => first.layers.first(),
+            _ => self.model.layers.first(),
         };
         let (backend, model) = (self.backend, self.model);
         self.runners.entry((layer.stack, place)).or_insert_with(|| LayerRunner::new(backend, model, stack, place))

@@ -17,6 +17,7 @@ use crate::layers::{
     RouterScores, Usage,
 };
 use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, constrained_logits};
+use crate::models::layer_stack::LayerStack;
 use crate::quant::{InputAxis, MapWeights, Weight, map_weights};
 use crate::stacked::{infer_repeating_pattern, init_stacked, run_on_all, run_repeating_pattern};
 
@@ -142,7 +143,7 @@ pub struct LlamaBlock {
 #[derive(Clone, Debug, Tree)]
 pub struct FirstLayers {
     /// Layers, stacked.
-    pub layers: LlamaBlock,
+    pub layers: LayerStack<LlamaBlock>,
 }
 map_weights!(FirstLayers: layers);
 
@@ -154,7 +155,7 @@ pub struct Llama {
     /// Layers before the others.
     pub first: Option<FirstLayers>,
     /// Layers, stacked.
-    pub layers: LlamaBlock,
+    pub layers: LayerStack<LlamaBlock>,
     /// After the layers.
     pub norm: RmsNorm,
     /// `[width, vocabulary]`, unless the head is tied.
@@ -244,13 +245,17 @@ impl Llama {
         let first = dense.map(|dense| {
             let config = LlamaConfig { experts: None, intermediate_size: dense.inner, ..config.clone() };
             let key = keys[1].fold_in(1);
-            FirstLayers { layers: init_stacked(&key, dense.count, |key| LlamaBlock::init(key, &config, options)) }
+            let stacked = init_stacked(&key, dense.count, |key| LlamaBlock::init(key, &config, options));
+            FirstLayers { layers: LayerStack::new(dense.count, stacked) }
         });
         let others = config.num_hidden_layers.saturating_sub(config.num_dense_layers());
         let model = Llama {
             token_embedding: Embedding::init(&keys[0], config.vocab_size, config.hidden_size, weight),
             first,
-            layers: init_stacked(&keys[1], others, |key| LlamaBlock::init(key, config, options)),
+            layers: LayerStack::new(
+                others,
+                init_stacked(&keys[1], others, |key| LlamaBlock::init(key, config, options)),
+            ),
             norm: config.norm(config.hidden_size).with_fused(options.kernels.norm),
             lm_head: (config.head == Head::Own)
                 .then(|| Linear::init(&keys[2], config.hidden_size, config.vocab_size, Bias::None, weight)),
@@ -332,11 +337,24 @@ impl LanguageModel for Llama {
                     (carried(&x), usage)
                 })
             };
+            let remat = &self.options.remat;
             let x = match &self.first {
-                Some(first) => run_on_all(&self.options.remat, &x, &first.layers, |x, block| layer(x, block, 0)).0,
+                Some(first) => {
+                    let run = |x: &Tensor, layers: &LlamaBlock, numbers: Range<usize>| {
+                        let remat = first.layers.remat_of(remat, &numbers);
+                        run_on_all(&remat, x, layers, |x, block| layer(x, block, 0))
+                    };
+                    first.layers.run(&x, run).0
+                }
                 None => x,
             };
-            let (x, usage) = run_repeating_pattern(&self.options.remat, &x, &self.layers, contexts.len(), layer);
+            let places = contexts.len();
+            let (x, usage) = self.layers.run(&x, |x, layers, numbers| {
+                let remat = self.layers.remat_of(remat, &numbers);
+                let shifted =
+                    |x: &Tensor, block: &LlamaBlock, place: usize| layer(x, block, (numbers.start + place) % places);
+                run_repeating_pattern(&remat, x, layers, places, shifted)
+            });
             let auxiliary = match (&self.config.experts, usage) {
                 (Some(experts), Some(usage)) => {
                     &usage.load_balancing_loss(experts.chosen).mean_all() * experts.load_balancing_loss
@@ -393,14 +411,20 @@ impl LanguageModel for Llama {
                     ((block.finish(x, added).0, cache), ())
                 })
             };
-            let run = |before: (Tensor, KvCache), layers: &LlamaBlock, numbers: Range<usize>| {
-                let layers = (layers.clone(), KvCache::numbers(numbers));
-                infer_repeating_pattern(self.options.layers, &before, &layers, contexts.len(), layer).0
+            let places = contexts.len();
+            let run = |before: (Tensor, KvCache), stack: &LayerStack<LlamaBlock>, earlier: usize| {
+                let segment = |before: &(Tensor, KvCache), layers: &LlamaBlock, numbers: Range<usize>| {
+                    let in_cache = KvCache::numbers(earlier + numbers.start..earlier + numbers.end);
+                    let shifted = |carried: &(Tensor, KvCache), slice: &(LlamaBlock, Tensor), place: usize| {
+                        layer(carried, slice, (numbers.start + place) % places)
+                    };
+                    infer_repeating_pattern(self.options.layers, before, &(layers.clone(), in_cache), places, shifted)
+                };
+                stack.run(&before, segment).0
             };
-            let (dense, all) = (self.config.num_dense_layers(), self.config.num_hidden_layers);
             let before = (carried(&self.embedded(tokens)), cache.clone());
-            let before = self.first.as_ref().map_or(before.clone(), |first| run(before, &first.layers, 0..dense));
-            let (x, cache) = run(before, &self.layers, dense..all);
+            let before = self.first.as_ref().map_or(before.clone(), |first| run(before, &first.layers, 0));
+            let (x, cache) = run(before, &self.layers, self.config.num_dense_layers());
             (self.norm.apply(&x), cache)
         })
     }
