@@ -176,7 +176,7 @@ CACHES = {
     "i8, dequantized": ("i8", False),
 }
 # Forms of the larger shape.
-LARGE = ["bf16", "i4, scale after dot", "i4 group 128, partial sums", "i4 group 128, kernel", "i4 group 128, dequantize"]
+LARGE = ["bf16", "i8, scale after dot", "i4, scale after dot", "i4 group 128, partial sums", "i4 group 128, kernel", "i4 group 128, dequantize"]
 # The same by qwix: type of weights, type of activations, tile.
 PEERS = {
     "i8, scale after dot": ("int8", None, None),
@@ -186,6 +186,8 @@ PEERS = {
     "W8A8 fp8": ("float8_e4m3fn", "float8_e4m3fn", None),
     "i4 group 128, partial sums": ("int4", None, GROUP),
 }
+# KV caches by qwix: the type of keys and values, with a scale for each head and position.
+CACHE_PEERS = {"i8, scales folded": "int8", "fp8, scales folded": "float8_e4m3fn", "i4, scales folded": "int4"}
 
 
 def environment(folder):
@@ -203,15 +205,26 @@ def environment(folder):
     )
 
 
-def simulated(folder):
-    """Cycles of the ops of a program, copies to fast memory not counted."""
-    total = 0
+def cycles_of(folder):
+    """Cycles of each op that was counted."""
+    found = {}
     for path in glob.glob(os.path.join(folder, "*.textproto")):
         text = open(path).read()
         cycles, name = re.search(r"estimated_cycles: (\d+)", text), re.search(r'hlo_op_name: "([^"]*)"', text)
-        if cycles and name and not name.group(1).startswith("copy"):
-            total += int(cycles.group(1))
-    return total
+        if cycles and name:
+            found[name.group(1)] = int(cycles.group(1))
+    return found
+
+
+def simulated(cycles, ops):
+    """Cycles of a program, copies to fast memory not counted; none where an op was not counted, on which counting ended."""
+    return sum(cycles[op] for op in ops) if ops and all(op in cycles for op in ops) else None
+
+
+def ops_of(hlo):
+    """Names of the ops of a program that compute."""
+    kinds = "fusion|custom-call|convolution|dot|reduce|reduce-window|convert|transpose|multiply|add"
+    return re.findall(rf"^\s+(?:ROOT )?%?([\w.\-]+) = [^=]*? (?:{kinds})\(", entry_of(hlo), re.MULTILINE)
 
 
 def entry_of(hlo):
@@ -238,10 +251,10 @@ def ours(options, generation, text, weight):
         command = [options.tpu, "compile", program, "--slice", SLICES[generation], "--no-cache", "--compilation-timeout-seconds", "400"]
         run = lambda env, *more: subprocess.run(command + list(more), env=env, capture_output=True, text=True)
         hlo = run(environment(folder), "--emit", "hlo")
-        found["s"] = simulated(folder) or None
         plain = environment("")
         if hlo.returncode:
             hlo = run(plain, "--emit", "hlo")
+        found["s"] = simulated(cycles_of(folder), ops_of(hlo.stdout))
         report = run(plain, "--json")
         if report.returncode or hlo.returncode:
             print(report.stderr[-400:], hlo.stderr[-400:], file=sys.stderr)
@@ -254,30 +267,23 @@ def ours(options, generation, text, weight):
 
 
 def peer(options, generation, form, shape):
-    found = {}
-    for is_counted in (True, False):
-        with tempfile.TemporaryDirectory() as folder:
-            command = [options.peer_python, __file__, "--compile", form, generation, *map(str, shape)]
-            done = subprocess.run(command, env=environment(folder if is_counted else ""), capture_output=True, text=True)
-            if is_counted:
-                found["s"] = simulated(folder) or None
-            elif done.returncode == 0:
-                found.update(json.loads(done.stdout.strip().splitlines()[-1]))
-            else:
-                print(done.stderr[-600:], file=sys.stderr)
-    return found
+    command = [options.peer_python, __file__, "--compile", form, generation, *map(str, shape)]
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(command, env=environment(folder), capture_output=True, text=True)
+        cycles = cycles_of(folder)
+    done = subprocess.run(command, env=environment(""), capture_output=True, text=True)
+    if done.returncode:
+        print(done.stderr[-600:], file=sys.stderr)
+        return {}
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    return {"s": simulated(cycles, found.pop("ops")), **found}
 
 
 def compile_peer(form, generation, m, k, n):
-    import jax
     import jax.numpy as jnp
     import qwix
-    from jax.experimental import topologies
 
     weights, activations, tile = PEERS[form]
-    device = topologies.get_topology_desc(platform="tpu", topology_name=TOPOLOGIES[generation]).devices[0]
-    sharding = jax.sharding.SingleDeviceSharding(device)
-    spec = lambda dims, dtype: jax.ShapeDtypeStruct(dims, dtype, sharding=sharding)
     groups = k // tile if tile else 1
 
     def multiply(x, codes, scales):
@@ -286,12 +292,39 @@ def compile_peer(form, generation, m, k, n):
             x = qwix.quantize(x, activations, channelwise_axes=[0])
         return qwix.dot_general(x, weight, (((1,), (0,)), ((), ())))
 
-    operands = [spec((m, k), jnp.bfloat16), spec((k, n), jnp.dtype(weights)), spec((groups, n), jnp.float32)]
-    compiled = jax.jit(multiply).trace(*operands).lower(lowering_platforms=("tpu",)).compile()
-    priced, wide = read_hlo(compiled.as_text(), k * n)
+    compile_jax(generation, multiply, [((m, k), jnp.bfloat16), ((k, n), jnp.dtype(weights)), ((groups, n), jnp.float32)], k * n)
+
+
+def compile_cache_peer(form, generation):
+    import jax
+    import jax.numpy as jnp
+    import qwix
+
+    b, h, q, s, d = CACHE
+
+    def attend(x, keys, values, key_scales, value_scales):
+        batch = ((0, 1), (0, 1))
+        scores = qwix.dot_general(x, qwix.QArray(keys, key_scales), (((3,), (3,)), batch), preferred_element_type=jnp.float32)
+        probabilities = jax.nn.softmax(scores, axis=-1).astype(jnp.bfloat16)
+        return qwix.dot_general(probabilities, qwix.QArray(values, value_scales), (((3,), (2,)), batch), preferred_element_type=jnp.float32)
+
+    codes, scales = ((b, h, s, d), jnp.dtype(CACHE_PEERS[form])), ((b, h, s, 1), jnp.float32)
+    compile_jax(generation, attend, [((b, h, q, d), jnp.bfloat16), codes, codes, scales, scales], b * h * s * d)
+
+
+def compile_jax(generation, function, operands, weight):
+    import jax
+    from jax.experimental import topologies
+
+    device = topologies.get_topology_desc(platform="tpu", topology_name=TOPOLOGIES[generation]).devices[0]
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    specs = [jax.ShapeDtypeStruct(dims, dtype, sharding=sharding) for dims, dtype in operands]
+    compiled = jax.jit(function).trace(*specs).lower(lowering_platforms=("tpu",)).compile()
+    text = compiled.as_text()
+    priced, wide = read_hlo(text, weight)
     memory = compiled.memory_analysis()
     moved = memory.argument_size_in_bytes + memory.output_size_in_bytes + 2 * memory.temp_size_in_bytes
-    print(json.dumps({"w": priced, "wide": wide, "temporaries": memory.temp_size_in_bytes, "moved": moved}))
+    print(json.dumps({"ops": ops_of(text), "w": priced, "wide": wide, "temporaries": memory.temp_size_in_bytes, "moved": moved}))
 
 
 def program(args, body, out):
@@ -308,7 +341,7 @@ def report(record, out):
     generations = list(SLICES)
     lines = [
         "# Quantized matmuls on TPUs",
-        "What the TPU compiler (libtpu 0.0.51) makes of each form, without a device; written by `benchmarks/quant/tpu_forms.py`.",
+        "What the TPU compiler (libtpu 0.0.51) makes of each form, without a device; written by `benchmarks/quant/tpu_forms.py` on 17 November 2026.",
         "",
         "- `s`: cycles counted in the generated code. Operands that were fetched ahead of the op are not waited for.",
         "  The kernel fetches its own, so its cycles include that.",
@@ -316,8 +349,9 @@ def report(record, out):
         "- HBM: MiB of operands and results, and twice that of temporaries, which are written and read.",
         "- **copy**: the weight is written in a wider type.",
         "- The floor is the time to read the operands at 86 % of the published bandwidth, in cycles. A step takes the larger of both.",
-        "- The count aborts on some fusions: a cell has no `s` then. `-` was not compiled in this run.",
-        "- qwix: JAX 0.10 with qwix 0.1.8, the same shapes, `s` where it could be counted, else `w`.",
+        "- The count aborts on some fusions: a cell has no `s` where an op was not counted. `-` did not compile.",
+        "- qwix: JAX 0.10 with qwix 0.1.8, the same shapes. A weight of its alone is dequantized before the dot, and so are groups and KV caches.",
+        "- The weight of the large shape does not fit into fast memory: its `w` includes the time to fetch it, its `s` does not.",
         "",
     ]
     peak = {"v5e": (819e9, 1.5e9), "v5p": (2765e9, 1.75e9), "v6e": (1638e9, 1.75e9), "7x": (3690e9, 1.9e9)}
@@ -360,12 +394,17 @@ def report(record, out):
         rows = [record.get(f"{g}|cache|{form}", {}) for g in generations]
         moved = next((f"{row['moved'] / 2**20:.1f}" for row in rows if row.get("moved")), "-")
         lines.append(f"| {form} | {moved} | " + " | ".join(cell(row, form) for row in rows) + " |")
+        rows = [record.get(f"{g}|cache|qwix {form}", {}) for g in generations]
+        if any(rows):
+            moved = next((f"{row['moved'] / 2**20:.1f}" for row in rows if row.get("moved")), "-")
+            lines.append(f"| the same by qwix | {moved} | " + " | ".join(cell(row, form) for row in rows) + " |")
     open(out, "w").write("\n".join(lines) + "\n")
 
 
 def main():
     if sys.argv[1:2] == ["--compile"]:
-        return compile_peer(sys.argv[2], sys.argv[3], *map(int, sys.argv[4:7]))
+        form, generation, *shape = sys.argv[2:]
+        return compile_peer(form, generation, *map(int, shape)) if shape else compile_cache_peer(form, generation)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tpu", required=True)
     parser.add_argument("--kernel", required=True)
@@ -392,13 +431,15 @@ def main():
             for generation in generations:
                 text = (lambda: kernel_text(options, generation, make, shape)) if isinstance(make, str) else (lambda: program(*make(*shape)))
                 keep(f"{generation}|{size}|{form}", lambda: ours(options, generation, text(), shape[1] * shape[2]))
-                if form in PEERS and options.peer_python and shape == SHAPES[0]:
+                if form in PEERS and options.peer_python:
                     keep(f"{generation}|{size}|qwix {form}", lambda: peer(options, generation, form, shape))
         report(record, options.out)
     for form, (codes, is_folded) in CACHES.items():
         b, h, _, s, d = CACHE
         for generation in generations:
             keep(f"{generation}|cache|{form}", lambda: ours(options, generation, program(*attention(codes, is_folded)), b * h * s * d))
+            if form in CACHE_PEERS and options.peer_python:
+                keep(f"{generation}|cache|qwix {form}", lambda: peer(options, generation, form, ()))
     report(record, options.out)
 
 
