@@ -1,7 +1,8 @@
-//! One vector times a matrix of small integers, with AVX-512 VNNI: the vector becomes fixed-point numbers of three digits in
+//! One vector times a matrix of small integers, with AVX-512 VNNI: the vector becomes fixed-point numbers of two or three digits in
 //! base 256, and the sums of each digit's products are exact.
 //!
-//! A fixed-point number has the precision of an f32 of the vector's largest magnitude. Four steps of 64 bytes become groups of
+//! Three digits have the precision of an f32 of the vector's largest magnitude; vectors of 16 bits an element, which have 8 or 11
+//! bits of it, get two digits. Four steps of 64 bytes become groups of
 //! four bytes, which one instruction multiplies by four steps of a digit. Elements of 4 bits are two columns a byte, which
 //! become bytes after that.
 #![allow(unsafe_code)]
@@ -11,6 +12,7 @@
 use std::arch::x86_64::*;
 use std::ops::Range;
 
+/// The most digits.
 const DIGITS: usize = 3;
 /// Steps that are multiplied together.
 pub(super) const QUAD: usize = 4;
@@ -20,10 +22,18 @@ const TOGETHER: usize = 8;
 pub(super) const BLOCK: usize = 2048;
 /// Bytes of a vector.
 const VECTOR: usize = 64;
-/// The largest fixed-point number: with digits from -128 to 127 each.
+/// The largest fixed-point numbers of three and of two digits from -128 to 127 each.
 const LARGEST: f32 = 8_300_000.0;
+const LARGEST_OF_TWO: f32 = 32_600.0;
 
-/// Digits of four steps, the highest first.
+/// How many digits a vector has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Precision {
+    Two,
+    Three,
+}
+
+/// Digits of four steps, the highest first; the third is zero where there are two.
 pub(super) type Quad = [[i8; QUAD]; DIGITS];
 
 /// Bytes of room for the digits of a vector.
@@ -35,7 +45,7 @@ pub(super) fn room(steps: usize) -> usize {
 ///
 /// # Safety
 /// `steps` numbers are readable; `to` has [`room`] for them.
-pub(super) unsafe fn split(vector: *const f32, steps: usize, to: *mut Quad) -> Option<f32> {
+pub(super) unsafe fn split(vector: *const f32, steps: usize, precision: Precision, to: *mut Quad) -> Option<f32> {
     // SAFETY: the caller's promise.
     let vector = unsafe { std::slice::from_raw_parts(vector, steps) };
     // Not a maximum of floats: that would pass over NaN.
@@ -47,7 +57,8 @@ pub(super) unsafe fn split(vector: *const f32, steps: usize, to: *mut Quad) -> O
     // A power of two, so that few numbers are rounded.
     let mut unit = 1.0f32;
     if largest > 0.0 {
-        let exponent = (largest / LARGEST).to_bits() >> 23;
+        let most = if precision == Precision::Two { LARGEST_OF_TWO } else { LARGEST };
+        let exponent = (largest / most).to_bits() >> 23;
         unit = f32::from_bits((exponent + 1) << 23);
     }
     let inverse = 1.0 / unit;
@@ -58,9 +69,11 @@ pub(super) unsafe fn split(vector: *const f32, steps: usize, to: *mut Quad) -> O
             let low = fixed as i8;
             let rest = (fixed - i32::from(low)) >> 8;
             let middle = rest as i8;
-            quad[2][i] = low;
-            quad[1][i] = middle;
-            quad[0][i] = ((rest - i32::from(middle)) >> 8) as i8;
+            let high = ((rest - i32::from(middle)) >> 8) as i8;
+            match precision {
+                Precision::Two => (quad[0][i], quad[1][i]) = (middle, low),
+                Precision::Three => (quad[0][i], quad[1][i], quad[2][i]) = (high, middle, low),
+            }
         }
         // SAFETY: the room has this many quads.
         unsafe { to.add(n).write(quad) };
@@ -90,19 +103,19 @@ impl Digits {
     ///
     /// # Safety
     /// Everything is readable and writable as the fields say, `to` for the columns rounded up to 128. The machine has VNNI;
-    /// elements have 4 bits if `NIBBLES`, else 8.
-    pub(super) unsafe fn multiply<const NIBBLES: bool>(&self, to: *mut f32) {
+    /// elements have 4 bits if `NIBBLES`, else 8; the vector has `D` digits.
+    pub(super) unsafe fn multiply<const NIBBLES: bool, const D: usize>(&self, to: *mut f32) {
         let quads = self.steps.div_ceil(QUAD);
         // SAFETY: the caller's promise, for some quads at a time.
         unsafe {
             let whole = quads / TOGETHER * TOGETHER;
             for first in (0..whole).step_by(TOGETHER) {
-                self.add::<NIBBLES, TOGETHER>(first);
+                self.add::<NIBBLES, D, TOGETHER>(first);
             }
             for first in whole..quads {
-                self.add::<NIBBLES, 1>(first);
+                self.add::<NIBBLES, D, 1>(first);
             }
-            self.finish::<NIBBLES>(quads, to);
+            self.finish::<NIBBLES, D>(quads, to);
         }
     }
 
@@ -116,7 +129,7 @@ impl Digits {
     /// # Safety
     /// As [`Digits::multiply`].
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-    unsafe fn add<const NIBBLES: bool, const U: usize>(&self, first: usize) {
+    unsafe fn add<const NIBBLES: bool, const D: usize, const U: usize>(&self, first: usize) {
         let bytes = if NIBBLES { self.columns.div_ceil(2) } else { self.columns };
         let parts = Self::parts::<NIBBLES>();
         let last = self.steps - 1;
@@ -126,14 +139,14 @@ impl Digits {
         for (n, at) in (0..bytes).step_by(VECTOR).enumerate() {
             let count = (bytes - at).min(VECTOR);
             let mask = if count == VECTOR { u64::MAX } else { (1u64 << count) - 1 };
-            let sums = self.sums.wrapping_add(n * parts * DIGITS * 16);
-            let mut totals = [[_mm512_setzero_si512(); DIGITS]; 8];
+            let sums = self.sums.wrapping_add(n * parts * D * 16);
+            let mut totals = [[_mm512_setzero_si512(); D]; 8];
             // SAFETY: the sums of this vector of bytes; rows and digits of these quads; the mask keeps to the columns.
             unsafe {
                 if first > 0 {
                     for p in 0..parts {
-                        for d in 0..DIGITS {
-                            totals[p][d] = _mm512_loadu_si512(sums.add((p * DIGITS + d) * 16).cast());
+                        for d in 0..D {
+                            totals[p][d] = _mm512_loadu_si512(sums.add((p * D + d) * 16).cast());
                         }
                     }
                 }
@@ -156,32 +169,31 @@ impl Digits {
                         _mm512_unpackhi_epi16(high_ab, high_cd),
                     ];
                     let quad = self.quads.add(first + u).cast::<i32>();
-                    let digits = [
-                        _mm512_set1_epi32(quad.read_unaligned()),
-                        _mm512_set1_epi32(quad.add(1).read_unaligned()),
-                        _mm512_set1_epi32(quad.add(2).read_unaligned()),
-                    ];
+                    let mut digits = [_mm512_setzero_si512(); D];
+                    for d in 0..D {
+                        digits[d] = _mm512_set1_epi32(quad.add(d).read_unaligned());
+                    }
                     for t in 0..4 {
                         if NIBBLES {
                             // Each with its sign bit turned over: (x & 15) ^ 8.
                             let low = _mm512_ternarylogic_epi32::<0x78>(flipped, fours[t], low_bits);
                             let high = _mm512_srli_epi16::<4>(fours[t]);
                             let high = _mm512_ternarylogic_epi32::<0x78>(flipped, high, low_bits);
-                            for d in 0..DIGITS {
+                            for d in 0..D {
                                 totals[2 * t][d] = _mm512_dpbusd_epi32(totals[2 * t][d], low, digits[d]);
                                 totals[2 * t + 1][d] = _mm512_dpbusd_epi32(totals[2 * t + 1][d], high, digits[d]);
                             }
                         } else {
                             let moved = _mm512_xor_si512(fours[t], sign);
-                            for d in 0..DIGITS {
+                            for d in 0..D {
                                 totals[t][d] = _mm512_dpbusd_epi32(totals[t][d], moved, digits[d]);
                             }
                         }
                     }
                 }
                 for p in 0..parts {
-                    for d in 0..DIGITS {
-                        _mm512_storeu_si512(sums.add((p * DIGITS + d) * 16).cast(), totals[p][d]);
+                    for d in 0..D {
+                        _mm512_storeu_si512(sums.add((p * D + d) * 16).cast(), totals[p][d]);
                     }
                 }
             }
@@ -193,7 +205,7 @@ impl Digits {
     /// # Safety
     /// As [`Digits::multiply`].
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    unsafe fn finish<const NIBBLES: bool>(&self, quads: usize, to: *mut f32) {
+    unsafe fn finish<const NIBBLES: bool, const D: usize>(&self, quads: usize, to: *mut f32) {
         let parts = Self::parts::<NIBBLES>();
         let bytes = if NIBBLES { self.columns.div_ceil(2) } else { self.columns };
         // Elements were moved up so that none is negative: so much of each digit's sum goes off again.
@@ -202,27 +214,27 @@ impl Digits {
             (true, true) => 8,
             (false, true) => 128,
         };
-        let mut off = [0i32; DIGITS];
+        let mut off = [0i32; D];
         for n in 0..quads {
             // SAFETY: a quad of the digits.
             let quad = unsafe { *self.quads.add(n) };
-            for d in 0..DIGITS {
+            for d in 0..D {
                 off[d] = off[d].wrapping_add(quad[d].iter().map(|&digit| i32::from(digit)).sum::<i32>());
             }
         }
         let off = off.map(|sum| _mm512_set1_epi32(sum.wrapping_mul(moved)));
-        let weights = [65536.0f32, 256.0, 1.0].map(|weight| _mm512_set1_ps(weight * self.unit));
+        let weights = [1.0f32, 256.0, 65536.0].map(|weight| _mm512_set1_ps(weight * self.unit));
         for n in 0..bytes.div_ceil(VECTOR) {
-            let sums = self.sums.wrapping_add(n * parts * DIGITS * 16);
+            let sums = self.sums.wrapping_add(n * parts * D * 16);
             let to = to.wrapping_add(n * parts * 16);
             let mut values = [_mm512_setzero_ps(); 8];
             for p in 0..parts {
                 let mut value = _mm512_setzero_ps();
-                for d in (0..DIGITS).rev() {
+                for d in (0..D).rev() {
                     // SAFETY: a vector of the sums.
-                    let sum = unsafe { _mm512_loadu_si512(sums.add((p * DIGITS + d) * 16).cast()) };
+                    let sum = unsafe { _mm512_loadu_si512(sums.add((p * D + d) * 16).cast()) };
                     let sum = _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, off[d]));
-                    value = _mm512_fmadd_ps(sum, weights[d], value);
+                    value = _mm512_fmadd_ps(sum, weights[D - 1 - d], value);
                 }
                 values[p] = value;
             }

@@ -12,7 +12,7 @@ use super::avx512::{
     FromBf16, FromE4M3, FromE5M2, FromF16, FromF32, FromSigned, FromUnsigned, Wide, first, round_sums, with_wide,
 };
 use super::bits::{self, Bits};
-use super::digits::{self, Digits, Quad};
+use super::digits::{self, Digits, Precision, Quad};
 use super::drive::{Job, Tasks};
 use super::lanes::Start;
 use super::narrow::{is_byte, small_levels};
@@ -48,8 +48,8 @@ struct Skinny<'a> {
     shape: Shape,
     /// The vectors as f32: step by step for [`Shape::Stream`], one after the other for [`Shape::Dot`].
     vectors: *const f32,
-    /// The digits of the one vector, and their unit, where it is multiplied so.
-    digits: Option<(*const Quad, f32)>,
+    /// The digits of the one vector, their unit and how many there are, where it is multiplied so.
+    digits: Option<(*const Quad, f32, Precision)>,
     count: usize,
     matrix: *const u8,
     dtype: DType,
@@ -119,9 +119,10 @@ pub(super) unsafe fn drive(job: &Job<'_>, tasks: Tasks<'_>) -> bool {
         && problem.k <= DIGIT_STEPS;
     let digit_loan = has_digits.then(|| Loan::take(Slot::Left, digits::room(problem.k)));
     let digits = digit_loan.as_ref().and_then(|loan| {
+        let precision = if side.dtype == DType::F32 { Precision::Three } else { Precision::Two };
         // SAFETY: the one vector was just packed, and the loan has room for its digits.
-        let unit = unsafe { digits::split(vectors, problem.k, loan.at()) }?;
-        Some((loan.at::<Quad>().cast_const(), unit))
+        let unit = unsafe { digits::split(vectors, problem.k, precision, loan.at()) }?;
+        Some((loan.at::<Quad>().cast_const(), unit, precision))
     });
     let (matrix, other) = if swapped { (job.lhs, lhs) } else { (job.rhs, rhs) };
     let skinny = Skinny {
@@ -216,10 +217,13 @@ impl Skinny<'_> {
     unsafe fn compute(&self, outputs: Range<usize>, steps: Range<usize>, sums: Option<Partial>) {
         // SAFETY: the caller's promise; the type is the matrix's own.
         unsafe {
-            if let Some(digits) = self.digits {
-                return match self.packing {
-                    Packing::Bits => self.stream_digits::<true>(digits, outputs, steps, sums),
-                    Packing::Bytes => self.stream_digits::<false>(digits, outputs, steps, sums),
+            if let Some((quads, unit, precision)) = self.digits {
+                let digits = (quads, unit);
+                return match (self.packing, precision) {
+                    (Packing::Bits, Precision::Two) => self.stream_digits::<true, 2>(digits, outputs, steps, sums),
+                    (Packing::Bits, Precision::Three) => self.stream_digits::<true, 3>(digits, outputs, steps, sums),
+                    (Packing::Bytes, Precision::Two) => self.stream_digits::<false, 2>(digits, outputs, steps, sums),
+                    (Packing::Bytes, Precision::Three) => self.stream_digits::<false, 3>(digits, outputs, steps, sums),
                 };
             }
             if self.packing == Packing::Bits {
@@ -297,7 +301,7 @@ impl Skinny<'_> {
     ///
     /// # Safety
     /// As [`Skinny::compute`].
-    unsafe fn stream_digits<const NIBBLES: bool>(
+    unsafe fn stream_digits<const NIBBLES: bool, const D: usize>(
         &self,
         (quads, unit): (*const Quad, f32),
         outputs: Range<usize>,
@@ -332,7 +336,7 @@ impl Skinny<'_> {
             // SAFETY: the steps and the block are the matrix's, and begin at a byte; the sums are of this block, with room
             // for whole vectors.
             unsafe {
-                part.multiply::<NIBBLES>(to);
+                part.multiply::<NIBBLES, D>(to);
                 if partial.is_none() {
                     self.store_block(Partial { at: own, row: COLUMNS }, block);
                 }
