@@ -158,7 +158,12 @@ fn between(x: &Tensor, low: f64, high: f64) -> Tensor {
 
 /// What is positive; NaN stays, and at 0 the gradient is 0.
 fn relu(x: &Tensor) -> Tensor {
-    x.less_equal(&number(x, 0.0)).select(&number(x, 0.0), x)
+    // One op forward: a comparison beside a convolution becomes a mask that TPUs write to memory.
+    let positive = |x: &Tensor| x.maximum(&number(x, 0.0));
+    if !x.dtype().is_float() {
+        return positive(x);
+    }
+    trace::custom_vjp(x, positive, |x, _, gradient| x.less_equal(&number(x, 0.0)).select(&number(x, 0.0), gradient))
 }
 
 /// |x| with gradient 0 at 0.
@@ -562,3 +567,24 @@ pub(super) const RULES: Rules = &[
     ("complex", complex_of),
     ("polar", polar),
 ];
+
+#[cfg(test)]
+mod tests {
+    use trace::{Donate, Spec, grad};
+
+    use super::*;
+
+    fn text(f: impl FnOnce(&Tensor) -> Tensor) -> String {
+        let x = Tensor::of(Spec::new(DType::F32, [4]));
+        let (function, _) = trace::trace("relu", &x, Donate::Nothing, f).unwrap();
+        hlo::text::print(&function.module)
+    }
+
+    #[test]
+    fn relu_is_one_op_and_its_gradient_a_choice() {
+        let forward = text(relu);
+        assert!(forward.contains("stablehlo.maximum") && !forward.contains("stablehlo.compare"), "{forward}");
+        let backward = text(|x| grad(|x: &Tensor| relu(x).sum_all(), x));
+        assert!(backward.contains("stablehlo.compare LE") && backward.contains("stablehlo.select"), "{backward}");
+    }
+}
