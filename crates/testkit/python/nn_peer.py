@@ -1,6 +1,6 @@
 """What PyTorch and transformers make of models, optimizers and recurrent layers: the peer of the tests of `nn` and `infer`.
 
-usage: nn_peer.py (models|answers|optimizers|recurrent|statistics) FOLDER
+usage: nn_peer.py (models|answers|embeddings|speech|optimizers|recurrent|statistics) FOLDER
 """
 
 import json
@@ -9,6 +9,10 @@ import sys
 
 import torch
 from safetensors.torch import save_file
+
+# What most of the models below have.
+SMALL = dict(vocab_size=61, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=64, bos_token_id=1, eos_token_id=2)
 
 MODELS = {
     "gpt2-small": ("gpt2", dict(vocab_size=97, n_positions=40, n_embd=48, n_layer=3, n_head=4), 2, 23),
@@ -129,6 +133,72 @@ MODELS = {
                                mscale_all_dim=1.2, beta_fast=32, beta_slow=1)),
         2, 23,
     ),
+    "gemma": ("gemma", dict(SMALL, head_dim=12), 2, 17),
+    "gemma2": (
+        "gemma2",
+        dict(SMALL, num_hidden_layers=3, head_dim=12, sliding_window=5, query_pre_attn_scalar=20,
+             attn_logit_softcapping=2.0, final_logit_softcapping=3.0),
+        2, 21,
+    ),
+    "phi": ("phi", dict(SMALL, num_key_value_heads=4, partial_rotary_factor=0.5, tie_word_embeddings=False), 2, 17),
+    "phi3": (
+        "phi3",
+        dict(SMALL, partial_rotary_factor=0.75, sliding_window=7, tie_word_embeddings=False, pad_token_id=0),
+        2, 17,
+    ),
+    "olmo2": ("olmo2", dict(SMALL, attention_bias=True, tie_word_embeddings=False, pad_token_id=0), 2, 17),
+    "olmo3": (
+        "olmo3",
+        dict(SMALL, num_hidden_layers=5, sliding_window=5, rope_theta=500.0, tie_word_embeddings=False, pad_token_id=0,
+             rope_scaling=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)),
+        2, 21,
+    ),
+    "olmoe": (
+        "olmoe",
+        dict(SMALL, num_key_value_heads=4, num_experts=6, num_experts_per_tok=3, tie_word_embeddings=False, pad_token_id=0),
+        2, 17,
+    ),
+    "gpt-oss": (
+        "gpt_oss",
+        dict(SMALL, num_hidden_layers=3, head_dim=12, num_local_experts=4, num_experts_per_tok=2, sliding_window=5,
+             tie_word_embeddings=False,
+             rope_scaling=dict(rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0, truncate=False,
+                               original_max_position_embeddings=16)),
+        2, 21,
+    ),
+    "llama4": (
+        "llama4_text",
+        dict(SMALL, num_hidden_layers=5, head_dim=8, num_local_experts=4, num_experts_per_tok=1, attention_chunk_size=6,
+             floor_scale=4, attn_scale=0.5, tie_word_embeddings=False, pad_token_id=0),
+        2, 21,
+    ),
+    "granite": (
+        "granite",
+        dict(SMALL, embedding_multiplier=3.0, residual_multiplier=0.5, attention_multiplier=0.2, logits_scaling=2.0,
+             mlp_bias=True),
+        2, 17,
+    ),
+    "smollm3": ("smollm3", dict(SMALL, num_hidden_layers=5, pad_token_id=0), 2, 17),
+    "glm": ("glm", dict(SMALL, head_dim=8, attention_bias=True, tie_word_embeddings=False, pad_token_id=0), 2, 17),
+    "glm4": ("glm4", dict(SMALL, head_dim=8, attention_bias=True, tie_word_embeddings=False, pad_token_id=0), 2, 17),
+    "cohere": ("cohere", dict(SMALL, logit_scale=0.5), 2, 17),
+    "cohere2": ("cohere2", dict(SMALL, num_hidden_layers=5, sliding_window=5, logit_scale=0.5), 2, 21),
+    "starcoder2": ("starcoder2", dict(SMALL, sliding_window=5), 2, 21),
+    "stablelm": (
+        "stablelm",
+        dict(SMALL, partial_rotary_factor=0.5, use_qkv_bias=True, tie_word_embeddings=False),
+        2, 17,
+    ),
+    "stablelm-parallel": (
+        "stablelm",
+        dict(SMALL, partial_rotary_factor=0.5, use_parallel_residual=True, tie_word_embeddings=False),
+        2, 17,
+    ),
+    "gpt-neox": (
+        "gpt_neox",
+        {name: value for name, value in SMALL.items() if name != "num_key_value_heads"} | dict(rotary_pct=0.5, tie_word_embeddings=False),
+        2, 17,
+    ),
 }
 
 
@@ -188,6 +258,127 @@ def answers(folder):
         model.save_pretrained(place)
         with open(os.path.join(place, "answers.json"), "w") as file:
             json.dump(lines, file)
+
+
+BERT = dict(vocab_size=61, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=40,
+            max_position_embeddings=24)
+
+# Models, how their hidden states become vectors, and whether these have length 1.
+EMBEDDERS = {
+    "bert": ("bert", BERT, "cls_token", True),
+    "roberta": ("roberta", dict(BERT, type_vocab_size=1), "mean_tokens", False),
+    "xlm-roberta": ("xlm-roberta", dict(BERT, type_vocab_size=1, hidden_act="gelu_new"), "mean_tokens", True),
+    "distilbert": (
+        "distilbert",
+        dict(vocab_size=61, dim=32, n_layers=2, n_heads=4, hidden_dim=40, max_position_embeddings=24),
+        "max_tokens", False,
+    ),
+    "modernbert": (
+        "modernbert",
+        dict(vocab_size=61, hidden_size=32, num_hidden_layers=6, num_attention_heads=4, intermediate_size=40,
+             max_position_embeddings=24, local_attention=6, pad_token_id=1, global_rope_theta=100.0,
+             local_rope_theta=50.0, reference_compile=False),
+        "mean_tokens", True,
+    ),
+    "qwen3": ("qwen3", dict(MODELS["qwen3"][1]), "lasttoken", True),
+}
+
+
+def embeddings(folder):
+    """Vectors of texts, each computed alone, in folders as sentence-transformers writes them."""
+    import tokenizers
+    import transformers
+
+    words = ["[UNK]", "[PAD]", "[CLS]", "[SEP]"] + [f"w{n}" for n in range(57)]
+    texts = ["w3 w9", "w50", " ".join(f"w{n * 7 % 57}" for n in range(17)), "w9 w3 other w1 w1"]
+    for name, (kind, sizes, pooling, is_normalized) in EMBEDDERS.items():
+        torch.manual_seed(len(name))
+        config = transformers.AutoConfig.for_model(kind, **sizes)
+        config._attn_implementation = "eager"
+        model = transformers.AutoModel.from_config(config).eval()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(4.0) if parameter.ndim > 1 else parameter.add_(0.1 * torch.randn_like(parameter))
+        place = os.path.join(folder, name)
+        model.save_pretrained(place)
+        tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="[UNK]"))
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+        tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+        tokenizer.save(os.path.join(place, "tokenizer.json"))
+        lines = []
+        for text in texts:
+            tokens = tokenizer.encode(text).ids
+            with torch.no_grad():
+                states = model(torch.tensor([tokens])).last_hidden_state[0]
+            vector = {"cls_token": states[0], "mean_tokens": states.mean(0), "max_tokens": states.max(0).values,
+                      "lasttoken": states[-1]}[pooling]
+            if is_normalized:
+                vector = torch.nn.functional.normalize(vector, dim=0)
+            lines.append({"text": text, "tokens": tokens, "vector": vector.tolist()})
+        modules = ["Transformer", "Pooling"] + ["Normalize"] * is_normalized
+        kinds = [{"idx": n, "name": str(n), "path": f"{n}_{module}" if n else "", "type": f"sentence_transformers.models.{module}"}
+                 for n, module in enumerate(modules)]
+        os.makedirs(os.path.join(place, "1_Pooling"))
+        modes = {f"pooling_mode_{mode}": mode == pooling for mode in ("cls_token", "mean_tokens", "max_tokens", "lasttoken")}
+        written = {"modules.json": kinds, "1_Pooling/config.json": {"word_embedding_dimension": 32, **modes},
+                   "sentence_bert_config.json": {"max_seq_length": 20, "do_lower_case": False}, "answers.json": lines}
+        for path, value in written.items():
+            with open(os.path.join(place, path), "w") as file:
+                json.dump(value, file)
+
+
+def speech(folder):
+    """A small Whisper, two seconds of sound, its features, and greedy tokens after a prefix for each second."""
+    import struct
+
+    import transformers
+
+    torch.manual_seed(11)
+    config = transformers.WhisperConfig(
+        vocab_size=61, num_mel_bins=20, encoder_layers=2, encoder_attention_heads=4, decoder_layers=3, decoder_attention_heads=2,
+        decoder_ffn_dim=40, encoder_ffn_dim=48, d_model=32, max_source_positions=50, max_target_positions=24,
+        decoder_start_token_id=5, eos_token_id=60, pad_token_id=60, bos_token_id=60, suppress_tokens=[7], begin_suppress_tokens=[8])
+    config._attn_implementation = "eager"
+    model = transformers.WhisperForConditionalGeneration(config).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.ndim == 1:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+            # Large embeddings, which are the head too, would say each token again.
+            else:
+                parameter.mul_(2.0 if "embed_" in name else 14.0)
+    model.save_pretrained(folder)
+    with open(os.path.join(folder, "generation_config.json"), "w") as file:
+        json.dump({"decoder_start_token_id": 5, "eos_token_id": 60, "suppress_tokens": [7], "begin_suppress_tokens": [8],
+                   "lang_to_id": {"<|en|>": 10, "<|de|>": 11}, "task_to_id": {"transcribe": 12, "translate": 13},
+                   "no_timestamps_token_id": 14}, file)
+    n = torch.arange(28000) / 16000
+    wave = 0.4 * torch.sin(2 * torch.pi * (300 + 900 * n) * n) + 0.05 * torch.randn(28000)
+    samples = (wave.clamp(-1, 1) * 32767).round().short()
+    data = samples.numpy().tobytes()
+    with open(os.path.join(folder, "sound.wav"), "wb") as file:
+        file.write(struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16, 1, 1, 16000, 32000, 2, 16,
+                               b"data", len(data)))
+        file.write(data)
+    extractor = transformers.WhisperFeatureExtractor(feature_size=20, chunk_length=1)
+    sound = samples.numpy().astype("float32") / 32768
+    chunks = []
+    for part in (sound[:16000], sound[16000:]):
+        features = extractor(part, sampling_rate=16000, return_tensors="pt").input_features
+        tokens, prefix = [], [5, 11, 12, 14]
+        with torch.no_grad():
+            first = model(features, decoder_input_ids=torch.tensor([[5]])).logits[0, -1]
+            while len(tokens) < 12:
+                logits = model(features, decoder_input_ids=torch.tensor([prefix + tokens])).logits[0, -1]
+                logits[[7] if tokens else [7, 8]] = -torch.inf
+                token = int(logits.argmax())
+                if token == 60:
+                    break
+                tokens.append(token)
+        chunks.append({"tokens": tokens, "language": "de" if first[11] > first[10] else "en"})
+    with open(os.path.join(folder, "answers.json"), "w") as file:
+        json.dump(chunks, file)
 
 
 def lion(parameters, learning_rate, beta1, beta2, decay):
@@ -303,4 +494,4 @@ def statistics(folder):
 
 if __name__ == "__main__":
     torch.set_num_threads(2)
-    {"models": models, "answers": answers, "optimizers": optimizers, "recurrent": recurrent, "statistics": statistics}[sys.argv[1]](sys.argv[2])
+    {"models": models, "answers": answers, "embeddings": embeddings, "speech": speech, "optimizers": optimizers, "recurrent": recurrent, "statistics": statistics}[sys.argv[1]](sys.argv[2])

@@ -100,7 +100,7 @@ impl TokenSizes {
                 };
                 let chosen = config.experts.as_ref().map_or(1, |experts| experts.chosen);
                 let shared = config.experts.as_ref().and_then(|experts| experts.shared).unwrap_or(0);
-                let others = 3 * width * (chosen * config.intermediate_size + shared);
+                let others = config.feed_forward_matmuls() * width * (chosen * config.intermediate_size + shared);
                 let first = config.experts.and_then(|experts| experts.dense).map_or(0, |dense| dense.inner);
                 let dense = config.num_dense_layers();
                 let weights = layers * attention + (layers - dense) * others + dense * 3 * width * first;

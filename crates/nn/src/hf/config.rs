@@ -8,27 +8,10 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::hf::decoder;
 use crate::hf::defaults::{Kind, complete};
-use crate::models::{Gpt2Config, HeadNorm, LlamaConfig, Norms};
+use crate::models::{Family, Gpt2Config, HeadNorm, LlamaConfig, Norms, Style};
 
 /// Longest configuration that is read.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
-
-/// How a family names its tensors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Family {
-    /// GPT-2.
-    Gpt2,
-    /// Llama, Mistral, Qwen 2 and 3.
-    Llama,
-    /// Mixtral.
-    Mixtral,
-    /// Qwen 3 with experts.
-    Qwen3Moe,
-    /// Gemma 3.
-    Gemma3,
-    /// DeepSeek 2 and 3.
-    DeepSeek,
-}
 
 /// A configuration of one of the families.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +19,7 @@ pub enum Family {
 pub enum ModelConfig {
     /// GPT-2.
     Gpt2(Gpt2Config),
-    /// Llama, Mistral, Mixtral, Qwen 2 and 3, Gemma 3, DeepSeek 2 and 3.
+    /// Decoders with rotary positions: Llama and all families that are made of its parts.
     Llama(LlamaConfig),
 }
 
@@ -45,13 +28,15 @@ impl ModelConfig {
     pub fn family(&self) -> Family {
         match self {
             ModelConfig::Gpt2(_) => Family::Gpt2,
+            ModelConfig::Llama(LlamaConfig { style: Style { family: Some(family), .. }, .. }) => *family,
             // Where layers differ, so do their names.
             ModelConfig::Llama(config) if config.mla.is_some() => Family::DeepSeek,
             ModelConfig::Llama(config) => match (config.style.norms, &config.experts, config.style.head_norm) {
                 (Norms::Around, _, _) => Family::Gemma3,
+                (Norms::After, _, _) => Family::Olmo2,
                 (Norms::Before, None, _) => Family::Llama,
                 (Norms::Before, Some(_), HeadNorm::None) => Family::Mixtral,
-                (Norms::Before, Some(_), HeadNorm::Rms) => Family::Qwen3Moe,
+                (Norms::Before, Some(_), _) => Family::Qwen3Moe,
             },
         }
     }

@@ -7,8 +7,8 @@ use trace::{Spec, Tree};
 use weights::TensorRegion;
 
 use crate::error::Error;
-use crate::hf::layout::{columns_of, converted, transposed};
-use crate::hf::names::{Layout, Naming, Origin, is_needless, other_names};
+use crate::hf::layout::{AxisPart, Layout, converted, part_of_axis, transposed, turned_kernel};
+use crate::hf::names::{Naming, Origin, is_needless, other_names};
 use crate::hf::{Family, TensorSource};
 use crate::stacked::is_stacked;
 
@@ -42,7 +42,7 @@ pub fn load_layer<P: Tree>(
     stack: &str,
     layer: usize,
 ) -> Result<Vec<Literal>, Error> {
-    let naming = Naming::of(family, model);
+    let naming = Naming::in_files(files, family, model);
     let mut findings = Findings::default();
     let mut params = Vec::new();
     for (path, spec) in model.paths().into_iter().zip(model.specs()).filter(|(path, _)| is_below(path, stack)) {
@@ -88,7 +88,7 @@ pub(super) fn plan_leaves<P: Tree>(
     mut used: BTreeSet<String>,
     comes_from_elsewhere: &dyn Fn(&str) -> bool,
 ) -> Result<BTreeMap<String, LeafPlan>, Error> {
-    let naming = Naming::of(family, model);
+    let naming = Naming::in_files(files, family, model);
     let mut findings = Findings::default();
     let mut plans = BTreeMap::new();
     let leaves = model.paths().into_iter().zip(model.specs());
@@ -133,6 +133,8 @@ impl LeafPlan {
 struct Piece {
     name: String,
     layout: Layout,
+    /// Which elements of its axis are ours, if not all.
+    part: Option<AxisPart>,
     /// Shape of the part of ours.
     dims: Vec<usize>,
 }
@@ -157,11 +159,8 @@ fn planned(
     let layers = take(is_stacked(path) && origin.is_layered());
     let experts = take(origin.has_experts());
     let dims = dims.to_vec();
-    let expected = match (origin.layout, dims.as_slice()) {
-        (Layout::Transposed, [rows, columns]) => vec![*columns, *rows],
-        (Layout::Third(_), [rest @ .., last]) => rest.iter().copied().chain([3 * last]).collect(),
-        _ => dims.clone(),
-    };
+    let expected = origin.dims_in_files(&dims);
+    let part = dims.last().and_then(|last| origin.part(*last));
     let mut pieces = Vec::new();
     for layer in 0..layers {
         for expert in 0..experts {
@@ -178,7 +177,7 @@ fn planned(
                         findings.mismatched.push(format!("{name} is {dims_of_file:?}, not {expected:?}"));
                     }
                     used.insert(name.clone());
-                    pieces.push(Piece { name, layout: origin.layout, dims: dims.clone() });
+                    pieces.push(Piece { name, layout: origin.layout, part, dims: dims.clone() });
                 }
             }
         }
@@ -238,18 +237,33 @@ impl Piece {
                 let dtype = own.dtype();
                 Ok((dtype, transposed(own.bytes(), *columns, *rows, dtype.size_bytes())))
             }
-            (Layout::Third(n), _, [.., last]) => {
-                let own = files.read(&self.name, dtype)?;
-                let dtype = own.dtype();
-                let bytes = columns_of(own.bytes(), 3 * last, n * last, *last, dtype.size_bytes());
-                let third = Literal::new(dtype, self.dims.clone(), bytes).and_then(|third| inner.cut(&third));
-                let third = third.ok_or_else(|| Error::config(format!("`{}` has no thirds", self.name)))?;
-                Ok((dtype, third.into_bytes()))
-            }
-            _ => {
+            (Layout::Same | Layout::Transposed, ..) => {
                 let own = files.read_region(&self.name, inner, dtype)?;
                 Ok((own.dtype(), own.into_bytes()))
             }
+            _ => {
+                let own = files.read(&self.name, dtype)?;
+                let dtype = own.dtype();
+                let ours = self.in_our_order(own.into_bytes(), dtype.size_bytes());
+                let part = Literal::new(dtype, self.dims.clone(), ours).and_then(|ours| inner.cut(&ours));
+                let part = part.ok_or_else(|| Error::config(format!("`{}` has other parts", self.name)))?;
+                Ok((dtype, part.into_bytes()))
+            }
+        }
+    }
+
+    /// What is ours of a whole tensor, in our order.
+    fn in_our_order(&self, own: Vec<u8>, width: usize) -> Vec<u8> {
+        match (self.layout, self.part, self.dims.as_slice()) {
+            (Layout::Kernel, _, [spatial @ .., input, output]) => {
+                turned_kernel(&own, [*output, *input, spatial.iter().product()], width)
+            }
+            (Layout::Rows(_), Some(part), [rows, columns]) => {
+                let own = part_of_axis(&own, part.whole(*columns), rows * width, part);
+                transposed(&own, *columns, *rows, width)
+            }
+            (_, Some(part), [.., last]) => part_of_axis(&own, part.whole(*last), width, part),
+            _ => own,
         }
     }
 }

@@ -2,18 +2,22 @@
 
 use trace::Tree;
 
-use crate::hf::Family;
+use crate::hf::layout::{AxisPart, Fused, Layout};
+use crate::hf::tables::{
+    BERT, DEEPSEEK, DEEPSEEK_LOW_QUERY, DISTILBERT, GATE_UP, GEMMA3_NORMS, GLM4_NORMS, GPT_NEOX, GPT_OSS,
+    GPT_OSS_EXPERTS, GPT_OSS_SINGLE_EXPERTS, GPT2, LLAMA, LLAMA4, MIXTRAL_EXPERTS, MODERNBERT, OLMO2_NORMS, PHI, PHI3,
+    QWEN3_EXPERTS, Table, WHISPER,
+};
+use crate::hf::{Family, TensorSource};
 use crate::stacked::{is_stacked, without_range};
 
-/// How one of their tensors lies in ours.
+/// Sizes of projections that files have in one tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
-    /// As it is.
-    Same,
-    /// A matrix with its axes exchanged: theirs is `[out, in]`.
-    Transposed,
-    /// This third of the last axis: queries, keys and values in one.
-    Third(usize),
+pub(crate) struct Projections {
+    query: usize,
+    key: usize,
+    /// Groups of heads: in each, queries are followed by keys and values.
+    groups: usize,
 }
 
 /// Where one of our parameters comes from.
@@ -24,9 +28,50 @@ pub(crate) struct Origin {
     /// Their name, with `{layer}` and `{expert}` where it is one of several.
     pub(crate) pattern: String,
     pub(crate) layout: Layout,
+    pub(crate) projections: Option<Projections>,
 }
 
 impl Origin {
+    /// Which elements of their axis ours are, where theirs has more than ours: of an axis of so many of ours.
+    pub(crate) fn part(&self, ours: usize) -> Option<AxisPart> {
+        let fused = match self.layout {
+            Layout::Same | Layout::Transposed | Layout::Kernel => return None,
+            Layout::Third(n) => return Some(AxisPart { group: 3 * ours, start: n * ours, count: ours }),
+            Layout::Columns(fused) | Layout::Rows(fused) => fused,
+        };
+        let projections = || {
+            let Projections { query, key, groups } = self.projections?;
+            Some((query / groups.max(1), key / groups.max(1)))
+        };
+        Some(match fused {
+            Fused::Half(n) => AxisPart { group: 2 * ours, start: n * ours, count: ours },
+            Fused::InTurns(n) => AxisPart { group: 2, start: n, count: 1 },
+            Fused::Query => {
+                let (query, key) = projections()?;
+                AxisPart { group: query + 2 * key, start: 0, count: query }
+            }
+            Fused::Key | Fused::Value => {
+                let (query, key) = projections()?;
+                let start = if fused == Fused::Key { query } else { query + key };
+                AxisPart { group: query + 2 * key, start, count: key }
+            }
+        })
+    }
+
+    /// The axes of their tensor, for a part of ours of these.
+    pub(crate) fn dims_in_files(&self, ours: &[usize]) -> Vec<usize> {
+        let whole = |size: usize| self.part(size).map_or(size, |part| part.whole(size));
+        match (self.layout, ours) {
+            (Layout::Transposed, [rows, columns]) => vec![*columns, *rows],
+            (Layout::Kernel, [spatial @ .., input, output]) => [&[*output, *input], spatial].concat(),
+            (Layout::Rows(_), [rows, columns]) => vec![whole(*columns), *rows],
+            (Layout::Third(_) | Layout::Columns(_) | Layout::Rows(_), [rest @ .., last]) => {
+                rest.iter().copied().chain([whole(*last)]).collect()
+            }
+            _ => ours.to_vec(),
+        }
+    }
+
     /// The name for a layer and an expert.
     pub(crate) fn name(&self, layer: usize, expert: usize) -> String {
         self.pattern.replace("{layer}", &(self.before + layer).to_string()).replace("{expert}", &expert.to_string())
@@ -51,108 +96,6 @@ impl Origin {
     }
 }
 
-/// Our paths and their names; `*` stands for `weight` or `bias`.
-type Table = &'static [(&'static str, &'static str, Layout)];
-
-const GPT2: Table = &[
-    ("token_embedding.weight", "transformer.wte.weight", Layout::Same),
-    ("position_embedding.weight", "transformer.wpe.weight", Layout::Same),
-    ("norm.*", "transformer.ln_f.*", Layout::Same),
-    ("layers.attention_norm.*", "transformer.h.{layer}.ln_1.*", Layout::Same),
-    ("layers.attention.query.*", "transformer.h.{layer}.attn.c_attn.*", Layout::Third(0)),
-    ("layers.attention.key.*", "transformer.h.{layer}.attn.c_attn.*", Layout::Third(1)),
-    ("layers.attention.value.*", "transformer.h.{layer}.attn.c_attn.*", Layout::Third(2)),
-    ("layers.attention.output.*", "transformer.h.{layer}.attn.c_proj.*", Layout::Same),
-    ("layers.feed_forward_norm.*", "transformer.h.{layer}.ln_2.*", Layout::Same),
-    ("layers.feed_forward.up.*", "transformer.h.{layer}.mlp.c_fc.*", Layout::Same),
-    ("layers.feed_forward.down.*", "transformer.h.{layer}.mlp.c_proj.*", Layout::Same),
-];
-
-const LLAMA: Table = &[
-    ("token_embedding.weight", "model.embed_tokens.weight", Layout::Same),
-    ("norm.weight", "model.norm.weight", Layout::Same),
-    ("lm_head.weight", "lm_head.weight", Layout::Transposed),
-    ("layers.attention_norm.weight", "model.layers.{layer}.input_layernorm.weight", Layout::Same),
-    ("layers.attention.query.weight", "model.layers.{layer}.self_attn.q_proj.weight", Layout::Transposed),
-    ("layers.attention.key.weight", "model.layers.{layer}.self_attn.k_proj.weight", Layout::Transposed),
-    ("layers.attention.value.weight", "model.layers.{layer}.self_attn.v_proj.weight", Layout::Transposed),
-    ("layers.attention.output.weight", "model.layers.{layer}.self_attn.o_proj.weight", Layout::Transposed),
-    ("layers.attention.query_norm.weight", "model.layers.{layer}.self_attn.q_norm.weight", Layout::Same),
-    ("layers.attention.key_norm.weight", "model.layers.{layer}.self_attn.k_norm.weight", Layout::Same),
-    ("layers.attention.query.bias", "model.layers.{layer}.self_attn.q_proj.bias", Layout::Same),
-    ("layers.attention.key.bias", "model.layers.{layer}.self_attn.k_proj.bias", Layout::Same),
-    ("layers.attention.value.bias", "model.layers.{layer}.self_attn.v_proj.bias", Layout::Same),
-    ("layers.attention.output.bias", "model.layers.{layer}.self_attn.o_proj.bias", Layout::Same),
-    ("layers.feed_forward_norm.weight", "model.layers.{layer}.post_attention_layernorm.weight", Layout::Same),
-    ("layers.feed_forward.dense.gate.weight", "model.layers.{layer}.mlp.gate_proj.weight", Layout::Transposed),
-    ("layers.feed_forward.dense.up.weight", "model.layers.{layer}.mlp.up_proj.weight", Layout::Transposed),
-    ("layers.feed_forward.dense.down.weight", "model.layers.{layer}.mlp.down_proj.weight", Layout::Transposed),
-];
-
-const MIXTRAL_EXPERTS: Table = &[
-    (
-        "layers.feed_forward.experts.router.weight",
-        "model.layers.{layer}.block_sparse_moe.gate.weight",
-        Layout::Transposed,
-    ),
-    (
-        "layers.feed_forward.experts.gate",
-        "model.layers.{layer}.block_sparse_moe.experts.{expert}.w1.weight",
-        Layout::Transposed,
-    ),
-    (
-        "layers.feed_forward.experts.down",
-        "model.layers.{layer}.block_sparse_moe.experts.{expert}.w2.weight",
-        Layout::Transposed,
-    ),
-    (
-        "layers.feed_forward.experts.up",
-        "model.layers.{layer}.block_sparse_moe.experts.{expert}.w3.weight",
-        Layout::Transposed,
-    ),
-];
-
-const QWEN3_EXPERTS: Table = &[
-    ("layers.feed_forward.experts.router.weight", "model.layers.{layer}.mlp.gate.weight", Layout::Transposed),
-    (
-        "layers.feed_forward.experts.gate",
-        "model.layers.{layer}.mlp.experts.{expert}.gate_proj.weight",
-        Layout::Transposed,
-    ),
-    ("layers.feed_forward.experts.up", "model.layers.{layer}.mlp.experts.{expert}.up_proj.weight", Layout::Transposed),
-    (
-        "layers.feed_forward.experts.down",
-        "model.layers.{layer}.mlp.experts.{expert}.down_proj.weight",
-        Layout::Transposed,
-    ),
-];
-
-/// Before those of Llama, which has no multi-head latent attention but the same names around it; experts are named as in Qwen 3.
-const DEEPSEEK: Table = &[
-    ("layers.attention.query_down.weight", "model.layers.{layer}.self_attn.q_a_proj.weight", Layout::Transposed),
-    ("layers.attention.query_down.bias", "model.layers.{layer}.self_attn.q_a_proj.bias", Layout::Same),
-    ("layers.attention.query_norm.weight", "model.layers.{layer}.self_attn.q_a_layernorm.weight", Layout::Same),
-    ("layers.attention.kv_down.weight", "model.layers.{layer}.self_attn.kv_a_proj_with_mqa.weight", Layout::Transposed),
-    ("layers.attention.kv_down.bias", "model.layers.{layer}.self_attn.kv_a_proj_with_mqa.bias", Layout::Same),
-    ("layers.attention.kv_norm.weight", "model.layers.{layer}.self_attn.kv_a_layernorm.weight", Layout::Same),
-    ("layers.attention.kv_up.weight", "model.layers.{layer}.self_attn.kv_b_proj.weight", Layout::Transposed),
-    ("layers.feed_forward.experts.router.bias", "model.layers.{layer}.mlp.gate.e_score_correction_bias", Layout::Same),
-    ("layers.shared.gate.weight", "model.layers.{layer}.mlp.shared_experts.gate_proj.weight", Layout::Transposed),
-    ("layers.shared.up.weight", "model.layers.{layer}.mlp.shared_experts.up_proj.weight", Layout::Transposed),
-    ("layers.shared.down.weight", "model.layers.{layer}.mlp.shared_experts.down_proj.weight", Layout::Transposed),
-];
-
-/// Queries that come from a compressed vector have another name than those that come from the width.
-const DEEPSEEK_LOW_QUERY: Table =
-    &[("layers.attention.query.weight", "model.layers.{layer}.self_attn.q_b_proj.weight", Layout::Transposed)];
-
-/// Before those of Llama, which has one of these names for another norm.
-const GEMMA3_NORMS: Table = &[
-    ("layers.attention_output_norm.weight", "model.layers.{layer}.post_attention_layernorm.weight", Layout::Same),
-    ("layers.feed_forward_norm.weight", "model.layers.{layer}.pre_feedforward_layernorm.weight", Layout::Same),
-    ("layers.feed_forward_output_norm.weight", "model.layers.{layer}.post_feedforward_layernorm.weight", Layout::Same),
-];
-
 /// What of a model its names depend on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Naming {
@@ -160,6 +103,9 @@ pub(crate) struct Naming {
     /// Layers before those that are stacked as `layers`.
     first_layers: usize,
     has_low_queries: bool,
+    /// Whether files have experts one by one that the family has in one tensor.
+    has_single_experts: bool,
+    pub(crate) projections: Option<Projections>,
 }
 
 impl Naming {
@@ -168,11 +114,29 @@ impl Naming {
         let (paths, specs) = (model.paths(), model.specs());
         let first = paths.iter().zip(&specs).filter(|(path, _)| path.starts_with(FIRST));
         let ends = first.map(|(path, spec)| without_range(path).1 + spec.dims.first().copied().unwrap_or(0));
+        let outputs = |end: &str| {
+            let found = paths.iter().zip(&specs).find(|(path, _)| without_range(path).0 == end);
+            found.and_then(|(_, spec)| spec.dims.last().copied())
+        };
+        let sizes = outputs("layers.attention.query.weight").zip(outputs("layers.attention.key.weight"));
+        let groups = match family {
+            Family::GptNeoX { heads } => heads,
+            _ => 1,
+        };
         Naming {
             family,
             first_layers: ends.max().unwrap_or(0),
             has_low_queries: paths.iter().any(|path| path.contains("attention.query_down.weight")),
+            has_single_experts: false,
+            projections: sizes.map(|(query, key)| Projections { query, key, groups }),
         }
+    }
+
+    /// Of a model of that family, as files have it: some have experts one by one that the family has in one tensor.
+    pub(crate) fn in_files<P: Tree>(files: &dyn TensorSource, family: Family, model: &P) -> Naming {
+        let naming = Naming::of(family, model);
+        let first = "model.layers.0.mlp.experts.0.gate_proj.weight";
+        Naming { has_single_experts: family == Family::GptOss && files.contains(first), ..naming }
     }
 
     /// Where the parameter at a path comes from.
@@ -187,38 +151,60 @@ impl Naming {
 
     fn of_layers(&self, path: &str) -> Option<Origin> {
         let low: Table = if self.has_low_queries { DEEPSEEK_LOW_QUERY } else { &[] };
-        from_tables(self.family, low, path)
+        let tables: &[Table] = match self.family {
+            Family::Gpt2 => &[GPT2],
+            Family::Llama => &[LLAMA],
+            Family::Mixtral => &[LLAMA, MIXTRAL_EXPERTS],
+            Family::Qwen3Moe => &[LLAMA, QWEN3_EXPERTS],
+            Family::Gemma3 => &[GEMMA3_NORMS, LLAMA],
+            Family::DeepSeek => &[low, DEEPSEEK, LLAMA, QWEN3_EXPERTS],
+            Family::Olmo2 => &[OLMO2_NORMS, LLAMA],
+            Family::Phi => &[PHI, LLAMA],
+            Family::Phi3 => &[PHI3, GATE_UP, LLAMA],
+            Family::Glm4 => &[GLM4_NORMS, GATE_UP, LLAMA],
+            Family::GptOss if self.has_single_experts => &[GPT_OSS, GPT_OSS_SINGLE_EXPERTS, LLAMA, QWEN3_EXPERTS],
+            Family::GptOss => &[GPT_OSS, GPT_OSS_EXPERTS, LLAMA],
+            Family::Llama4 => &[LLAMA4, LLAMA],
+            Family::GptNeoX { .. } => &[GPT_NEOX],
+            Family::Bert => &[BERT],
+            Family::DistilBert => &[DISTILBERT, BERT],
+            Family::ModernBert => &[MODERNBERT],
+            Family::Whisper => &[WHISPER],
+        };
+        let (start, last) = path.rsplit_once('.').unwrap_or(("", path));
+        tables.iter().flat_map(|table| table.iter()).find_map(|&(ours, theirs, layout)| {
+            let is_match = ours == path || ours.strip_suffix(".*") == Some(start);
+            let projections = self.projections;
+            is_match.then(|| Origin { before: 0, pattern: theirs.replace('*', last), layout, projections })
+        })
     }
 }
 
 /// Where models keep layers before the others.
 const FIRST: &str = "first.";
 
-fn from_tables(family: Family, before: Table, path: &str) -> Option<Origin> {
-    let tables: &[Table] = match family {
-        Family::Gpt2 => &[GPT2],
-        Family::Llama => &[LLAMA],
-        Family::Mixtral => &[LLAMA, MIXTRAL_EXPERTS],
-        Family::Qwen3Moe => &[LLAMA, QWEN3_EXPERTS],
-        Family::Gemma3 => &[GEMMA3_NORMS, LLAMA],
-        Family::DeepSeek => &[before, DEEPSEEK, LLAMA, QWEN3_EXPERTS],
-    };
-    let (start, last) = path.rsplit_once('.').unwrap_or(("", path));
-    tables.iter().flat_map(|table| table.iter()).find_map(|&(ours, theirs, layout)| {
-        let is_match = ours == path || ours.strip_suffix(".*") == Some(start);
-        is_match.then(|| Origin { before: 0, pattern: theirs.replace('*', last), layout })
-    })
-}
-
 /// Whether a name may be in a file though no parameter comes from it: buffers, heads that are tied, and what reads images.
 pub(crate) fn is_needless(family: Family, name: &str) -> bool {
     let is_other = match family {
         Family::Gpt2 => name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"),
-        Family::Gemma3 => {
+        Family::Gemma3 | Family::Llama4 => {
             let name = name.strip_prefix("model.").unwrap_or(name);
-            name.starts_with("vision_tower.") || name.starts_with("multi_modal_projector.") || is_tied_head(name)
+            ["vision_tower.", "vision_model.", "multi_modal_projector."].iter().any(|start| name.starts_with(start))
         }
-        Family::Llama | Family::Mixtral | Family::Qwen3Moe | Family::DeepSeek => name.ends_with(".rotary_emb.inv_freq"),
+        Family::GptNeoX { .. } => {
+            let ends = [".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"];
+            ends.iter().any(|end| name.ends_with(end))
+        }
+        // Heads of what the encoder was trained for.
+        Family::Bert | Family::DistilBert => {
+            let name = ENCODER_PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
+            !["embeddings.", "encoder.", "transformer."].iter().any(|start| name.starts_with(start))
+                || name.ends_with("embeddings.position_ids")
+                || name.ends_with("embeddings.token_type_ids")
+        }
+        Family::Whisper => name == "proj_out.weight",
+        Family::ModernBert => ["head.", "decoder.", "classifier."].iter().any(|start| name.starts_with(start)),
+        _ => name.ends_with(".rotary_emb.inv_freq"),
     };
     is_other || is_tied_head(name)
 }
@@ -227,16 +213,32 @@ fn is_tied_head(name: &str) -> bool {
     name == "lm_head.weight" || name == "language_model.lm_head.weight"
 }
 
+/// What stands before the names of an encoder that is a part of a model.
+const ENCODER_PREFIXES: [&str; 3] = ["bert.", "roberta.", "distilbert."];
+
 /// Names under which files have it too: of a bare model, or of the model of text within one of images.
 pub(crate) fn other_names(family: Family, name: &str) -> Vec<String> {
-    let prefix = if family == Family::Gpt2 { "transformer." } else { "model." };
-    let Some(bare) = name.strip_prefix(prefix) else {
-        return if family == Family::Gemma3 { vec![format!("language_model.{name}")] } else { Vec::new() };
-    };
-    match family {
-        Family::Gemma3 => {
-            vec![bare.into(), format!("model.language_model.{bare}"), format!("language_model.model.{bare}")]
-        }
-        _ => vec![bare.into()],
+    if matches!(family, Family::Bert | Family::DistilBert) {
+        // Older files have other names for the two parts of a norm.
+        let older = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
+        let both = if older == name { vec![older] } else { vec![name.to_string(), older] };
+        let within = both.iter().flat_map(|name| ENCODER_PREFIXES.map(|prefix| format!("{prefix}{name}")));
+        return both.iter().cloned().chain(within).collect();
     }
+    if family == Family::ModernBert {
+        return vec![format!("model.{name}")];
+    }
+    let prefix = match family {
+        Family::Gpt2 => "transformer.",
+        Family::GptNeoX { .. } => "gpt_neox.",
+        _ => "model.",
+    };
+    let may_be_within = matches!(family, Family::Gemma3 | Family::Llama4);
+    let Some(bare) = name.strip_prefix(prefix) else {
+        return if may_be_within { vec![format!("language_model.{name}")] } else { Vec::new() };
+    };
+    if may_be_within {
+        return vec![bare.into(), format!("model.language_model.{bare}"), format!("language_model.model.{bare}")];
+    }
+    vec![bare.into()]
 }

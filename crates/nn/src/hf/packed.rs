@@ -11,8 +11,9 @@ use weights::quant::{PackedMatrix, QuantizedFolder, QuantizedWeight, Storage};
 use crate::error::Error;
 use crate::hf::Family;
 use crate::hf::device_form::{DeviceForm, LayerForm, StackedForms, segment_starts};
+use crate::hf::layout::Layout;
 use crate::hf::load::found;
-use crate::hf::names::{Layout, Naming};
+use crate::hf::names::Naming;
 use crate::quant::{ActivationQuant, InputAxis, MapWeights, QuantScheme, QuantizedTensor, Weight};
 use crate::stacked::{is_stacked, range_word, stack_of, without_range};
 
@@ -106,7 +107,7 @@ impl PackedForms {
         model: &P,
         activations: ActivationQuant,
     ) -> Result<PackedForms, Error> {
-        let naming = Naming::of(family, model);
+        let naming = Naming::in_files(files, family, model);
         let (mut all, mut failed) = (BTreeMap::new(), None);
         let _ = model.map_weights(|path, weight, input_axis| {
             if let (Weight::Dense(dense), None) = (weight, &failed) {

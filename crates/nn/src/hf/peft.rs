@@ -11,8 +11,8 @@ use weights::SafeTensorsFolder;
 
 use crate::error::Error;
 use crate::hf::Family;
-use crate::hf::layout::{converted, transposed};
-use crate::hf::names::{Layout, Naming};
+use crate::hf::layout::{Layout, converted, transposed};
+use crate::hf::names::Naming;
 use crate::hf::save::written_whole;
 use crate::quant::{LoraConfig, MapWeights, can_adapt};
 use crate::stacked::{is_stacked, without_range};
@@ -35,6 +35,8 @@ fn module_of(naming: &Naming, path: &str) -> Option<(String, Option<usize>, usiz
     let third = match origin.layout {
         Layout::Third(n) => Some(n),
         Layout::Same | Layout::Transposed => None,
+        // Parts of several sizes have no common adapter.
+        Layout::Columns(_) | Layout::Rows(_) | Layout::Kernel => return None,
     };
     Some((origin.pattern.strip_suffix(".weight")?.to_string(), third, origin.before))
 }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::layers::RopeScaling;
+use crate::layers::{RopeScaling, YarnBounds};
 
 /// `rope_scaling`, or `rope_parameters` in newer files.
 #[derive(Deserialize)]
@@ -23,10 +23,12 @@ pub(super) struct RawRope {
     mscale: Option<f64>,
     mscale_all_dim: Option<f64>,
     truncate: Option<bool>,
+    partial_rotary_factor: Option<f64>,
 }
 
 impl RawRope {
-    fn kind(&self) -> &str {
+    /// How angles are stretched, by its name.
+    pub(super) fn kind(&self) -> &str {
         self.rope_type.as_deref().or(self.older_type.as_deref()).unwrap_or("default")
     }
 
@@ -48,11 +50,6 @@ impl RawRope {
                 original_max_position_embeddings: original,
             }),
             "yarn" => {
-                if self.truncate == Some(false) {
-                    return Err(Error::config(
-                        "rope scaling of type `yarn` without whole bounds (truncate) is not known",
-                    ));
-                }
                 let factor = need("factor", self.factor)?;
                 let usual = match (self.mscale, self.mscale_all_dim) {
                     (Some(one), Some(all)) if one != 0.0 && all != 0.0 => growth(factor, one) / growth(factor, all),
@@ -64,12 +61,21 @@ impl RawRope {
                     beta_slow: need("beta_slow", Some(self.beta_slow.unwrap_or(1.0)))?,
                     attention_factor: need("attention_factor", Some(self.attention_factor.unwrap_or(usual)))?,
                     original_max_position_embeddings: original,
+                    bounds: match self.truncate {
+                        Some(false) => YarnBounds::Fractional,
+                        _ => YarnBounds::Whole,
+                    },
                 })
             }
             other => Err(Error::config(format!(
                 "rope scaling of type `{other}` is not known; known are default, linear, llama3 and yarn"
             ))),
         }
+    }
+
+    /// The share of a head's features that are turned, where it is said here.
+    pub(super) fn partial_rotary_factor(&self) -> Option<f64> {
+        self.partial_rotary_factor
     }
 
     /// What scores of all features grow by where angles are stretched.

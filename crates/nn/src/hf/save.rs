@@ -9,8 +9,8 @@ use trace::Tree;
 
 use crate::error::Error;
 use crate::hf::Family;
-use crate::hf::layout::transposed;
-use crate::hf::names::{Layout, Naming};
+use crate::hf::layout::{AxisPart, Layout, put_part_of_axis, transposed, turned_kernel};
+use crate::hf::names::Naming;
 use crate::stacked::is_stacked;
 
 /// Writes the parameters of a model, in the order of its leaves, into a folder: as `model.safetensors`, or as shards of at
@@ -74,8 +74,8 @@ fn named<P: Tree>(family: Family, model: &P, params: &[Literal]) -> Result<BTree
     }
     let naming = Naming::of(family, model);
     let mut tensors = BTreeMap::new();
-    // Thirds of fused projections, until all three are there.
-    let mut thirds: BTreeMap<String, [Option<Literal>; 3]> = BTreeMap::new();
+    // Parts of fused tensors, until all are there.
+    let mut fused: BTreeMap<String, Vec<FusedPart>> = BTreeMap::new();
     for (path, literal) in paths.iter().zip(params) {
         let origin =
             naming.origin(path).ok_or_else(|| Error::config(format!("`{path}` has no name in files of {family:?}")))?;
@@ -89,54 +89,66 @@ fn named<P: Tree>(family: Family, model: &P, params: &[Literal]) -> Result<BTree
         };
         let layers = take(is_stacked(path) && origin.is_layered());
         let experts = take(origin.has_experts());
-        let dims = dims.to_vec();
+        let (dims, ours) = (dims.to_vec(), dims.last().copied());
         let width = literal.dtype().size_bytes();
         let each = dims.iter().product::<usize>() * width;
         for (n, bytes) in literal.bytes().chunks_exact(each.max(1)).enumerate().take(layers * experts) {
             let name = origin.name(n / experts, n % experts);
             let wrong = || Error::config(format!("`{path}` has another size than its shape"));
             let (bytes, dims) = match (origin.layout, dims.as_slice()) {
-                (Layout::Transposed, [rows, columns]) => {
+                (Layout::Transposed | Layout::Rows(_), [rows, columns]) => {
                     (transposed(bytes, *rows, *columns, width), vec![*columns, *rows])
+                }
+                (Layout::Kernel, [spatial @ .., input, output]) => {
+                    let sizes = [spatial.iter().product(), *input, *output];
+                    (turned_kernel(bytes, sizes, width), [&[*output, *input], spatial].concat())
                 }
                 _ => (bytes.to_vec(), dims.clone()),
             };
-            let part = Literal::new(literal.dtype(), dims, bytes).ok_or_else(wrong)?;
-            if let Layout::Third(third) = origin.layout {
-                if let Some(place) = thirds.entry(name).or_default().get_mut(third) {
-                    *place = Some(part);
+            let own = Literal::new(literal.dtype(), dims, bytes).ok_or_else(wrong)?;
+            match ours.and_then(|ours| origin.part(ours)) {
+                Some(part) => {
+                    let axis = if matches!(origin.layout, Layout::Rows(_)) { 0 } else { own.dims().len() - 1 };
+                    fused.entry(name).or_default().push(FusedPart { own, part, axis });
                 }
-            } else {
-                tensors.insert(name, part);
+                None => {
+                    tensors.insert(name, own);
+                }
             }
         }
     }
-    for (name, parts) in thirds {
-        let [Some(one), Some(two), Some(three)] = parts else {
-            return Err(Error::config(format!("`{name}` lacks a part")));
-        };
+    for (name, parts) in fused {
+        let whole = joined(&parts);
         tensors.insert(
             name.clone(),
-            joined(&[one, two, three])
-                .ok_or_else(|| Error::config(format!("the parts of `{name}` do not fit together")))?,
+            whole.ok_or_else(|| Error::config(format!("the parts of `{name}` do not fit together, or lack one")))?,
         );
     }
     Ok(tensors)
 }
 
-/// Tensors joined along their last axis.
-fn joined(parts: &[Literal; 3]) -> Option<Literal> {
-    let [first, ..] = parts;
-    let width = first.dtype().size_bytes();
-    let last = *first.dims().last()?;
-    let rows = first.num_elements() / last.max(1);
-    let mut bytes = Vec::with_capacity(3 * first.bytes().len());
-    for row in 0..rows {
-        for part in parts {
-            bytes.extend_from_slice(part.bytes().get(row * last * width..(row + 1) * last * width)?);
-        }
+/// One of our tensors within one of theirs.
+struct FusedPart {
+    own: Literal,
+    part: AxisPart,
+    /// The axis that is fused.
+    axis: usize,
+}
+
+/// Parts that are all of a tensor, joined.
+fn joined(parts: &[FusedPart]) -> Option<Literal> {
+    let FusedPart { own, part, axis } = parts.first()?;
+    let mut dims = own.dims().to_vec();
+    *dims.get_mut(*axis)? = part.whole(*own.dims().get(*axis)?);
+    let covered: usize = parts.iter().map(|one| one.part.count).sum();
+    if covered != part.group || parts.iter().any(|one| one.part.group != part.group || one.own.dtype() != own.dtype()) {
+        return None;
     }
-    let mut dims = first.dims().to_vec();
-    *dims.last_mut()? = 3 * last;
-    Literal::new(first.dtype(), dims, bytes)
+    let unit = dims.get(axis + 1..)?.iter().product::<usize>() * own.dtype().size_bytes();
+    let whole = *dims.get(*axis)?;
+    let mut bytes = vec![0; dims.iter().product::<usize>() * own.dtype().size_bytes()];
+    for one in parts {
+        put_part_of_axis(&mut bytes, one.own.bytes(), whole, unit, one.part)?;
+    }
+    Literal::new(own.dtype(), dims, bytes)
 }

@@ -17,6 +17,10 @@ pub enum AttentionMask {
     Causal,
     /// Keys at its own position and before, so many in all.
     SlidingWindow(usize),
+    /// Keys at its own position and before, in the same chunk of so many positions.
+    Chunk(usize),
+    /// Keys at most so many positions before or after its own.
+    Around(usize),
 }
 
 /// The attention implementation.
@@ -57,6 +61,16 @@ impl Positions {
         Positions { queries: positions.clone(), keys: positions, segments: None, is_sequence: true }
     }
 
+    /// Attention of texts `[batch, positions]` to themselves, of which the first `lengths`, `i32 [batch]`, are there: what is behind
+    /// the end of a text is a key for nobody.
+    #[track_caller]
+    pub fn of_lengths(dims: &[usize], lengths: &Tensor) -> Positions {
+        let places = Tensor::iota(DType::I32, dims, 1);
+        let nowhere = Tensor::full(DType::I32, dims, -1.0);
+        let keys = places.less(&lengths.expand(1).broadcast_to(dims)).select(&places, &nowhere);
+        Positions { queries: places, keys, segments: None, is_sequence: false }
+    }
+
     /// The mask as booleans; broadcasts to `[batch, kv heads, repeats, queries, keys]`.
     fn mask(&self, kind: AttentionMask) -> Tensor {
         // [batch or 1, 1, 1, queries, 1] and [batch or 1, 1, 1, 1, keys].
@@ -66,11 +80,19 @@ impl Positions {
         };
         let (queries, keys) = (lift(&self.queries, -1), lift(&self.keys, -2));
         let mut mask = keys.greater_equal(&Tensor::scalar(DType::I32, 0.0));
-        if kind != AttentionMask::Full {
+        if !matches!(kind, AttentionMask::Full | AttentionMask::Around(_)) {
             mask = mask.and(&keys.less_equal(&queries));
         }
         if let AttentionMask::SlidingWindow(size) = kind {
             mask = mask.and(&(&queries - &keys).less(&Tensor::scalar(DType::I32, size as f64)));
+        }
+        if let AttentionMask::Around(size) = kind {
+            let size = Tensor::scalar(DType::I32, size as f64);
+            mask = mask.and(&(&queries - &keys).abs().less_equal(&size));
+        }
+        if let AttentionMask::Chunk(size) = kind {
+            let size = Tensor::scalar(DType::I32, size.max(1) as f64);
+            mask = mask.and(&(&queries / &size).equals(&(&keys / &size)));
         }
         if let Some((of_queries, of_keys)) = &self.segments {
             mask = mask.and(&lift(of_queries, -1).equals(&lift(of_keys, -2)));
@@ -93,11 +115,15 @@ pub fn attend(
     attend_with(query, key, value, positions, mask, implementation, AttentionOptions::default())
 }
 
-/// Scale and dropout of attention.
+/// What attention does with scores and weights.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AttentionOptions<'a> {
     /// Factor of the scores before the softmax; `1 / sqrt(head_dim)` if absent.
     pub scale: Option<f64>,
+    /// Soft cap: scores become `cap * tanh(score / cap)`.
+    pub soft_cap: Option<f64>,
+    /// Attention sinks `[heads]`: a score of each head that takes part in the softmax and has no value.
+    pub sinks: Option<&'a Tensor>,
     /// Dropout rate of the attention weights.
     pub dropout_rate: f64,
     /// Without a key there is no dropout.
@@ -109,6 +135,27 @@ pub struct AttentionOptions<'a> {
 impl AttentionOptions<'_> {
     fn has_dropout(&self) -> bool {
         self.dropout_rate > 0.0 && self.dropout_key.is_some()
+    }
+
+    /// Whether a flash kernel computes it: those know neither soft caps, sinks, chunks nor windows to both sides.
+    fn is_for_flash(&self, mask: AttentionMask) -> bool {
+        self.soft_cap.is_none()
+            && self.sinks.is_none()
+            && !matches!(mask, AttentionMask::Chunk(_) | AttentionMask::Around(_))
+    }
+}
+
+/// How scores come from the matmul of queries and keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scoring {
+    pub(super) scale: f64,
+    pub(super) soft_cap: Option<f64>,
+}
+
+impl Scoring {
+    /// A factor alone.
+    pub(super) fn scaled(scale: f64) -> Scoring {
+        Scoring { scale, soft_cap: None }
     }
 }
 
@@ -126,6 +173,7 @@ pub fn attend_with(
     let implementation = match implementation {
         AttentionImpl::Auto
             if !options.has_dropout()
+                && options.is_for_flash(mask)
                 && flash::is_better(query.dim(1), key.dim(1), key.dim(2), query.dtype(), positions) =>
         {
             AttentionImpl::Flash
@@ -135,6 +183,7 @@ pub fn attend_with(
             AttentionImpl::Chunked(flash::BLOCK)
         }
         AttentionImpl::Auto => AttentionImpl::Plain,
+        AttentionImpl::Flash if !options.is_for_flash(mask) => AttentionImpl::Chunked(flash::BLOCK),
         // A KV cache, or positions of the caller's.
         AttentionImpl::Flash if !flash::is_possible(query.dim(1), key.dim(1), positions) => AttentionImpl::Plain,
         implementation => implementation,
@@ -157,13 +206,17 @@ pub fn attend_with(
         let (batch, queries, heads, head) = (query.dim(0), query.dim(1), query.dim(2), query.dim(3));
         let groups = key.dim(2);
         let scale = options.scale.unwrap_or((head as f64).sqrt().recip());
+        let scoring = Scoring { scale, soft_cap: options.soft_cap };
         let grouped = query.reshape(&[batch, queries, groups, heads / groups.max(1), head]);
         if implementation == AttentionImpl::Flash {
             return flash::flash(query, key, value, positions, mask, scale);
         }
         let out = match implementation {
-            AttentionImpl::Chunked(block) => chunked(&grouped, key, value, positions, mask, scale, block.max(1)),
-            _ => plain(&grouped, key, value, positions, mask, scale, options),
+            AttentionImpl::Chunked(block) => {
+                let inputs = (grouped, key.clone(), value.clone(), positions.clone(), grouped_sinks(&options, groups));
+                chunked(&inputs, mask, scoring, block.max(1))
+            }
+            _ => plain(&grouped, key, value, positions, mask, scoring, options),
         };
         out.reshape(query.dims()).named("attention")
     })
@@ -175,12 +228,16 @@ fn scores(
     key: &Tensor,
     positions: &Positions,
     mask: AttentionMask,
-    scale: f64,
+    scoring: Scoring,
     key_scales: Option<&Tensor>,
 ) -> Tensor {
-    let scores = &query.einsum_as("btgrd,bsgd->bgrts", key, DType::F32) * scale;
+    let scores = &query.einsum_as("btgrd,bsgd->bgrts", key, DType::F32) * scoring.scale;
     let scores = match key_scales {
         Some(scales) => scores * by_key(scales),
+        None => scores,
+    };
+    let scores = match scoring.soft_cap {
+        Some(cap) => &(&scores * cap.recip()).tanh() * cap,
         None => scores,
     };
     positions.mask(mask).select(&scores, &Tensor::scalar(DType::F32, MASK_VALUE))
@@ -197,11 +254,20 @@ fn plain(
     value: &Tensor,
     positions: &Positions,
     mask: AttentionMask,
-    scale: f64,
+    scoring: Scoring,
     options: AttentionOptions<'_>,
 ) -> Tensor {
     let of_keys = options.kv_scales.map(|(keys, _)| keys);
-    let weights = scores(query, key, positions, mask, scale, of_keys).softmax(-1);
+    let scores = scores(query, key, positions, mask, scoring, of_keys);
+    let weights = match grouped_sinks(&options, key.dim(2)) {
+        Some(sinks) => {
+            let mut dims = scores.dims().to_vec();
+            let keys = std::mem::replace(&mut dims[4], 1);
+            let sinks = sinks.expand(0).expand(-1).expand(-1).broadcast_to(&dims);
+            Tensor::concat(&[scores, sinks], -1).softmax(-1).slice(-1, 0..keys)
+        }
+        None => scores.softmax(-1),
+    };
     // Scales of values are folded into the weights: values stay codes.
     let weights = match options.kv_scales {
         Some((_, of_values)) => weights * by_key(of_values),
@@ -256,48 +322,55 @@ fn positions_of(positions: &Positions, key_positions: &Tensor, segments: &Option
     Positions { queries: positions.queries.clone(), keys: key_positions.clone(), segments, is_sequence: false }
 }
 
-fn chunked(
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
-    positions: &Positions,
-    mask: AttentionMask,
-    scale: f64,
-    block: usize,
-) -> Tensor {
-    let inputs = (query.clone(), key.clone(), value.clone(), positions.clone());
+/// Sinks `f32 [kv heads, repeats]`.
+fn grouped_sinks(options: &AttentionOptions<'_>, groups: usize) -> Option<Tensor> {
+    let sinks = options.sinks?;
+    Some(sinks.cast(DType::F32).reshape(&[groups, sinks.dim(0) / groups.max(1)]))
+}
+
+/// Queries by KV head, keys, values, their positions, and sinks `f32 [kv heads, repeats]`.
+type ChunkedInputs = (Tensor, Tensor, Tensor, Positions, Option<Tensor>);
+
+fn chunked(inputs: &ChunkedInputs, mask: AttentionMask, scoring: Scoring, block: usize) -> Tensor {
     let (out, _) = custom_vjp(
-        &inputs,
-        |(query, key, value, positions)| online_softmax(query, key, value, positions, mask, scale, block),
-        move |(query, key, value, positions), (out, total), (ct, _)| {
+        inputs,
+        |(query, key, value, positions, sinks)| {
+            online_softmax(query, key, value, positions, sinks.as_ref(), mask, scoring, block)
+        },
+        move |(query, key, value, positions, sinks), (out, total), (ct, _)| {
             let saved = Saved { out, total, ct };
-            let (query, key, value) = online_softmax_backward(query, key, value, positions, &saved, mask, scale, block);
-            (query, key, value, positions.map_leaves(Tensor::zeros_like))
+            let sinks = sinks.as_ref().map(|sinks| saved.sinks_ct(sinks));
+            let (query, key, value) =
+                online_softmax_backward(query, key, value, positions, &saved, mask, scoring, block);
+            (query, key, value, positions.map_leaves(Tensor::zeros_like), sinks)
         },
     );
     out
 }
 
 /// Attention by an online softmax over blocks of keys; also the log-sum-exp of the scores, which the backward pass needs.
+#[allow(clippy::too_many_arguments)]
 pub(super) fn online_softmax(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,
     positions: &Positions,
+    sinks: Option<&Tensor>,
     mask: AttentionMask,
-    scale: f64,
+    scoring: Scoring,
     block: usize,
 ) -> (Tensor, Tensor) {
     let [batch, queries, groups, repeats, head] = [0, 1, 2, 3, 4].map(|axis| query.dims()[axis]);
     let rows = [batch, groups, repeats, queries];
-    let init = (
-        Tensor::full(DType::F32, &rows, MASK_VALUE),
-        Tensor::zeros(DType::F32, &rows),
-        Tensor::zeros(DType::F32, &[batch, groups, repeats, queries, head]),
-    );
+    // A sink is a score that was there before all keys.
+    let (top, sum) = match sinks {
+        Some(sinks) => (sinks.expand(0).expand(-1).broadcast_to(&rows), Tensor::ones(DType::F32, &rows)),
+        None => (Tensor::full(DType::F32, &rows, MASK_VALUE), Tensor::zeros(DType::F32, &rows)),
+    };
+    let init = (top, sum, Tensor::zeros(DType::F32, &[batch, groups, repeats, queries, head]));
     let xs = in_blocks(key, value, positions, block);
     let ((top, sum, out), ()) = scan(&init, &xs, None, |(top, sum, out), (key, value, key_positions, segments)| {
-        let scores = scores(query, key, &positions_of(positions, key_positions, segments), mask, scale, None);
+        let scores = scores(query, key, &positions_of(positions, key_positions, segments), mask, scoring, None);
         let next = top.maximum(&scores.max(&[4]));
         let shrink = (top - &next).exp();
         let weights = (&scores - &next.expand(-1)).exp();
@@ -316,6 +389,20 @@ pub(super) struct Saved<'a> {
     pub(super) ct: &'a Tensor,
 }
 
+impl Saved<'_> {
+    /// The product of the result and its cotangent, summed by head and query: `f32 [batch, kv heads, repeats, queries]`.
+    fn delta(&self) -> Tensor {
+        let product = &self.out.cast(DType::F32) * &self.ct.cast(DType::F32);
+        product.sum(&[4]).transpose(&[0, 2, 3, 1])
+    }
+
+    /// The cotangent of sinks: their weight is taken from all values.
+    fn sinks_ct(&self, sinks: &Tensor) -> Tensor {
+        let weights = (&sinks.expand(0).expand(-1) - self.total).exp();
+        (&weights * &self.delta()).sum(&[0, 3]).negate()
+    }
+}
+
 #[allow(clippy::too_many_arguments)]
 pub(super) fn online_softmax_backward(
     query: &Tensor,
@@ -324,19 +411,27 @@ pub(super) fn online_softmax_backward(
     positions: &Positions,
     saved: &Saved<'_>,
     mask: AttentionMask,
-    scale: f64,
+    scoring: Scoring,
     block: usize,
 ) -> (Tensor, Tensor, Tensor) {
-    let product = &saved.out.cast(DType::F32) * &saved.ct.cast(DType::F32);
-    let delta = product.sum(&[4]).transpose(&[0, 2, 3, 1]);
+    let delta = saved.delta();
     let xs = in_blocks(key, value, positions, block);
     let init = Tensor::zeros(DType::F32, query.dims());
     let (query_ct, (key_ct, value_ct)) = scan(&init, &xs, None, |query_ct, (key, value, key_positions, segments)| {
-        let scores = scores(query, key, &positions_of(positions, key_positions, segments), mask, scale, None);
+        let scores = scores(query, key, &positions_of(positions, key_positions, segments), mask, scoring, None);
         let weights = (&scores - &saved.total.expand(-1)).exp();
         let value_ct = weights.cast(value.dtype()).einsum_as("bgrts,btgrd->bsgd", saved.ct, DType::F32);
         let weights_ct = saved.ct.einsum_as("btgrd,bsgd->bgrts", value, DType::F32);
-        let scores_ct = (&(&weights * &(&weights_ct - &delta.expand(-1))) * scale).cast(query.dtype());
+        let capped_ct = &weights * &(&weights_ct - &delta.expand(-1));
+        // The slope of a soft cap at a score; masked ones have no weight.
+        let scores_ct = match scoring.soft_cap {
+            Some(cap) => {
+                let least = Tensor::scalar(DType::F32, -1.0);
+                capped_ct * (1.0 - &(&scores * cap.recip()).maximum(&least).square())
+            }
+            None => capped_ct,
+        };
+        let scores_ct = (&scores_ct * scoring.scale).cast(query.dtype());
         let part = scores_ct.einsum_as("bgrts,bsgd->btgrd", key, DType::F32);
         let key_ct = scores_ct.einsum_as("bgrts,btgrd->bsgd", query, DType::F32);
         (query_ct + &part, (key_ct.cast(key.dtype()), value_ct.cast(value.dtype())))

@@ -6,7 +6,7 @@ use super::paged::attend_paged;
 use crate::init::Init;
 use crate::layers::{
     AttentionImpl, AttentionMask, AttentionOptions, Bias, CachePosition, KvCache, Linear, Positions, RmsNorm, Rope,
-    attend_with,
+    RopePairs, attend_with,
 };
 use crate::quant::map_weights;
 
@@ -32,16 +32,27 @@ pub struct MultiHeadAttention {
     pub value: Linear,
     /// `[heads * head, width]`.
     pub output: Linear,
-    /// Of the features of each head of queries, before rotary positions.
+    /// Of the features of each head of queries, or of all heads together, before rotary positions.
     pub query_norm: Option<RmsNorm>,
-    /// Of the features of each head of keys, before rotary positions.
+    /// Of the features of each head of keys, or of all heads together, before rotary positions.
     pub key_norm: Option<RmsNorm>,
+    /// Attention sinks `[heads]`: a score of each head that takes part in the softmax and has no value.
+    pub sinks: Option<Tensor>,
     /// Numbers of heads.
     #[tree(skip)]
     pub heads: Heads,
     /// Factor of the scores before the softmax; `1 / sqrt(head_dim)` if absent.
     #[tree(skip)]
     pub scale: Option<f64>,
+    /// Soft cap of the scores.
+    #[tree(skip)]
+    pub soft_cap: Option<f64>,
+    /// Which features rotary positions turn together.
+    #[tree(skip)]
+    pub pairs: RopePairs,
+    /// Where queries and keys are divided by their root mean square after rotary positions: what is added to the mean square.
+    #[tree(skip)]
+    pub rotated_norm: Option<f64>,
 }
 
 /// What attention depends on besides its input.
@@ -53,8 +64,10 @@ pub struct Context<'a> {
     pub mask: AttentionMask,
     /// The attention implementation.
     pub implementation: AttentionImpl,
-    /// Rotary positions of the queries.
+    /// Rotary positions of the queries; without them positions count by the mask alone (NoPE).
     pub rope: Option<&'a Rope>,
+    /// What queries are multiplied by, `f32`, `[queries]` or `[batch, queries]`.
+    pub query_scale: Option<&'a Tensor>,
 }
 
 map_weights!(MultiHeadAttention: query, key, value, output);
@@ -78,27 +91,38 @@ impl MultiHeadAttention {
             output: Linear::init(&keys[3], heads.num_heads * heads.head_dim, width, output, output_weight),
             query_norm: None,
             key_norm: None,
+            sinks: None,
             heads,
             scale: None,
+            soft_cap: None,
+            pairs: RopePairs::Halves,
+            rotated_norm: None,
         }
     }
 
     /// Queries, keys and values of `[batch, positions, width]`.
     #[track_caller]
-    fn projected(&self, x: &Tensor, rope: Option<&Rope>) -> (Tensor, Tensor, Tensor) {
+    fn projected(&self, x: &Tensor, context: &Context<'_>) -> (Tensor, Tensor, Tensor) {
         let heads = |linear: &Linear| linear.apply_to_heads(x, self.heads.head_dim);
         // Queries stay with their positions; keys and values of all positions are needed everywhere.
         let query = heads(&self.query).with_logical_axes(&["batch", "sequence", "heads", "head"]);
         let key = heads(&self.key).with_logical_axes(&["batch", "keys", "heads", "head"]);
         let value = heads(&self.value).with_logical_axes(&["batch", "keys", "heads", "head"]);
         let normed = |norm: &Option<RmsNorm>, x: Tensor| match norm {
-            Some(norm) => norm.apply(&x),
+            Some(norm) if norm.weight.dim(0) == self.heads.head_dim => norm.apply(&x),
+            Some(norm) => norm.apply(&x.reshape(&[x.dim(0), x.dim(1), x.dim(2) * x.dim(3)])).reshape(x.dims()),
             None => x,
         };
         let (query, key) = (normed(&self.query_norm, query), normed(&self.key_norm, key));
-        let (query, key) = match rope {
-            Some(rope) => (rope.apply(&query), rope.apply(&key)),
-            None => (query, key),
+        let rotated = |x: Tensor| match (context.rope, self.rotated_norm) {
+            (Some(rope), Some(epsilon)) => RmsNorm::unscaled(&rope.apply_to(&x, self.pairs), epsilon),
+            (Some(rope), None) => rope.apply_to(&x, self.pairs),
+            (None, _) => x,
+        };
+        let (query, key) = (rotated(query), rotated(key));
+        let query = match context.query_scale {
+            Some(scale) => &query * &scale.expand(-1).expand(-1).cast(query.dtype()),
+            None => query,
         };
         (query.named("query"), key.named("key"), value.named("value"))
     }
@@ -106,6 +130,35 @@ impl MultiHeadAttention {
     #[track_caller]
     fn finished(&self, out: &Tensor) -> Tensor {
         self.output.apply_from_heads(out)
+    }
+
+    fn options(&self) -> AttentionOptions<'_> {
+        AttentionOptions {
+            scale: self.scale,
+            soft_cap: self.soft_cap,
+            sinks: self.sinks.as_ref(),
+            ..AttentionOptions::default()
+        }
+    }
+
+    /// Keys and values `[batch, positions, kv heads, head]` of `[batch, positions, width]`, for cross-attention.
+    #[track_caller]
+    pub fn keys_values(&self, x: &Tensor) -> (Tensor, Tensor) {
+        let heads = |linear: &Linear| {
+            linear.apply_to_heads(x, self.heads.head_dim).with_logical_axes(&["batch", "keys", "heads", "head"])
+        };
+        (heads(&self.key), heads(&self.value))
+    }
+
+    /// Cross-attention of `[batch, positions, width]` to keys and values of something else.
+    #[track_caller]
+    pub fn attend_to(&self, x: &Tensor, key: &Tensor, value: &Tensor, context: &Context<'_>) -> Tensor {
+        trace::scope("cross_attention", || {
+            let query = self.query.apply_to_heads(x, self.heads.head_dim);
+            let query = query.with_logical_axes(&["batch", "sequence", "heads", "head"]);
+            let Context { positions, mask, implementation, .. } = *context;
+            self.finished(&attend_with(&query, key, value, positions, mask, implementation, self.options()))
+        })
     }
 
     /// Self-attention of `[batch, positions, width]`.
@@ -118,13 +171,8 @@ impl MultiHeadAttention {
     #[track_caller]
     pub fn apply_with_dropout(&self, x: &Tensor, context: &Context<'_>, rate: f64, key: Option<&Key>) -> Tensor {
         trace::scope("attention", || {
-            let options = AttentionOptions {
-                scale: self.scale,
-                dropout_rate: rate,
-                dropout_key: key,
-                ..AttentionOptions::default()
-            };
-            let (query, key, value) = self.projected(x, context.rope);
+            let options = AttentionOptions { dropout_rate: rate, dropout_key: key, ..self.options() };
+            let (query, key, value) = self.projected(x, context);
             let Context { positions, mask, implementation, .. } = *context;
             let out = attend_with(&query, &key, &value, positions, mask, implementation, options);
             self.finished(&out).named("attention_output")
@@ -141,13 +189,11 @@ impl MultiHeadAttention {
         at: &CachePosition<'_>,
     ) -> (Tensor, KvCache) {
         trace::scope("attention", || {
-            let (query, key, value) = self.projected(x, context.rope);
+            let (query, key, value) = self.projected(x, context);
             let (cache, cached) = cache.extended(key, value, at);
-            let scales = cached.scales.as_ref();
-            let options = AttentionOptions { scale: self.scale, kv_scales: scales, ..AttentionOptions::default() };
+            let options = AttentionOptions { kv_scales: cached.scales.as_ref(), ..self.options() };
             let Context { positions, mask, implementation, .. } = *context;
-            let scale = self.scale.unwrap_or((self.heads.head_dim as f64).sqrt().recip());
-            let out = attend_paged(&query, &cache, at.layer, at.start, mask, scale).unwrap_or_else(|| {
+            let out = attend_paged(&query, &cache, at.layer, at.start, mask, &options).unwrap_or_else(|| {
                 attend_with(&query, &cached.keys, &cached.values, positions, mask, implementation, options)
             });
             (self.finished(&out), cache)

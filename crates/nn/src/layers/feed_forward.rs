@@ -1,6 +1,7 @@
 //! The part of a transformer block that works on each position alone.
 
 use serde::{Deserialize, Serialize};
+use tensor::DType;
 use trace::{Key, Tensor, Tree};
 
 use crate::init::Init;
@@ -65,7 +66,7 @@ pub struct FeedForward {
 map_weights!(FeedForward: up, down);
 
 impl FeedForward {
-    /// Drawn weights.
+    /// Drawn weights, with biases.
     #[track_caller]
     pub fn init(key: &Key, (width, inner): (usize, usize), activation: Activation, up: Init, down: Init) -> Self {
         let keys = key.split(2);
@@ -74,6 +75,15 @@ impl FeedForward {
             down: Linear::init(&keys[1], inner, width, Bias::Zero, down),
             activation,
         }
+    }
+
+    /// The same without biases, or with.
+    #[must_use]
+    pub fn with_bias(mut self, bias: Bias) -> Self {
+        if bias == Bias::None {
+            (self.up.bias, self.down.bias) = (None, None);
+        }
+        self
     }
 
     /// Applied to the last axis.
@@ -113,6 +123,15 @@ impl GatedFeedForward {
             down: Linear::init(&keys[2], inner, width, Bias::None, weight),
             activation,
         }
+    }
+
+    /// The same with biases of zeros, or without.
+    #[must_use]
+    #[track_caller]
+    pub fn with_bias(mut self, bias: Bias) -> Self {
+        let of = |linear: &Linear| (bias == Bias::Zero).then(|| Tensor::zeros(DType::F32, &[linear.weight.dim(1)]));
+        (self.gate.bias, self.up.bias, self.down.bias) = (of(&self.gate), of(&self.up), of(&self.down));
+        self
     }
 
     /// Applied to the last axis.

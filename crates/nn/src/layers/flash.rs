@@ -5,7 +5,7 @@ use kernel::composites::{FLASH, FLASH_BACKWARD, FlashAttributes};
 use tensor::DType;
 use trace::{CompileTarget, PartitionSpec, Tensor, Tree, composite, custom_vjp, shard_map};
 
-use super::attend::{AttentionMask, Positions, Saved, online_softmax, online_softmax_backward};
+use super::attend::{AttentionMask, Positions, Saved, Scoring, online_softmax, online_softmax_backward};
 
 /// Elements of the queries of one head that one backward kernel takes: it keeps them, their residuals and their gradients in VMEM,
 /// which has 64 to 128 MiB.
@@ -98,7 +98,8 @@ pub(super) fn flash(
 fn attributes(mask: AttentionMask, scale: f64) -> Attrs {
     let window = match mask {
         AttentionMask::SlidingWindow(size) => Some(size),
-        AttentionMask::Causal | AttentionMask::Full => None,
+        // The last two have another implementation.
+        AttentionMask::Causal | AttentionMask::Full | AttentionMask::Chunk(_) | AttentionMask::Around(_) => None,
     };
     FlashAttributes { causal: mask != AttentionMask::Full, window, scale: scale as f32 }.to_attrs()
 }
@@ -128,7 +129,8 @@ fn forward((query, key, value, segments): &Inputs, mask: AttentionMask, scale: f
     let (key, value) = (by_position(key), by_position(value));
     let block = BLOCK.min(queries.max(1));
     let positions = positions_of(queries, queries, segments);
-    let (out, total) = online_softmax(&grouped(query, groups), &key, &value, &positions, mask, scale, block);
+    let scoring = Scoring::scaled(scale);
+    let (out, total) = online_softmax(&grouped(query, groups), &key, &value, &positions, None, mask, scoring, block);
     (out.transpose(&[0, 2, 3, 1, 4]).reshape(query.dims()), total.reshape(&[batch, heads, 1, queries]))
 }
 
@@ -146,8 +148,9 @@ fn backward(all: &BackwardInputs, mask: AttentionMask, scale: f64) -> (Tensor, T
     let block = BLOCK.min(queries.max(1));
     let (key, value) = (by_position(key), by_position(value));
     let positions = positions_of(queries, key.dims()[1], segments);
+    let scoring = Scoring::scaled(scale);
     let (query_ct, key_ct, value_ct) =
-        online_softmax_backward(&grouped(query, groups), &key, &value, &positions, &saved, mask, scale, block);
+        online_softmax_backward(&grouped(query, groups), &key, &value, &positions, &saved, mask, scoring, block);
     let query_ct = query_ct.transpose(&[0, 2, 3, 1, 4]).reshape(query.dims());
     (query_ct, by_position(&key_ct), by_position(&value_ct))
 }
@@ -208,6 +211,7 @@ fn key_chunks(
     match mask {
         AttentionMask::Full => before(keys).collect(),
         AttentionMask::Causal => before(part.start).chain([(part, AttentionMask::Causal)]).collect(),
+        AttentionMask::Chunk(_) | AttentionMask::Around(_) => vec![(0..keys, mask)],
         // Whole blocks: the kernel masks what lies before the window.
         AttentionMask::SlidingWindow(window) => {
             let first = part.start.saturating_sub(window) / BLOCK * BLOCK;

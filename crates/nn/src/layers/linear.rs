@@ -18,12 +18,13 @@ pub struct Linear {
 map_weights!(Linear: weight);
 
 /// Whether a layer adds a bias.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bias {
     /// It does; it starts at zero.
     Zero,
     /// It does not.
+    #[default]
     None,
 }
 
@@ -70,8 +71,9 @@ impl Linear {
         self.biased(weight.contract(x, "bshd,hdw->bsw", &[x.dim(2), x.dim(3), weight.dim(1)]))
     }
 
+    /// With the bias, in the type of `y`.
     #[track_caller]
-    fn biased(&self, y: Tensor) -> Tensor {
+    pub(crate) fn biased(&self, y: Tensor) -> Tensor {
         match &self.bias {
             Some(bias) => {
                 let bias = bias.cast(y.dtype());

@@ -27,8 +27,9 @@ pub use kv_cache::{CachePosition, CacheStart, KvCache, KvCacheDType};
 pub use linear::{Bias, Linear};
 pub use mla::{MlaSizes, MultiHeadLatentAttention};
 pub use moe::{
-    Dispatch, ExpertGroups, ExpertSizes, MixtureOfExperts, RouterScores, RouterWeights, Routing, Usage, grouped_matmul,
+    Dispatch, ExpertBiases, ExpertGroups, ExpertSizes, Gating, MixtureOfExperts, RouterScores, RouterWeights, Routing,
+    Usage, WeightedSide, grouped_matmul,
 };
 pub use norm::{BatchNorm, BatchStatistics, GroupNorm, LayerNorm, RmsNorm};
 pub use recurrent::{Gru, Lstm, LstmState};
-pub use rope::{Rope, RopePairs, RopeScaling};
+pub use rope::{Rope, RopePairs, RopeScaling, YarnBounds};

@@ -11,8 +11,8 @@ use crate::fused::Fused;
 pub struct LayerNorm {
     /// `[width]`.
     pub weight: Tensor,
-    /// `[width]`.
-    pub bias: Tensor,
+    /// `[width]`; nothing is added without one.
+    pub bias: Option<Tensor>,
     /// Added to the variance.
     #[tree(skip)]
     pub epsilon: f64,
@@ -22,7 +22,8 @@ impl LayerNorm {
     /// Ones and zeros.
     #[track_caller]
     pub fn init(width: usize, epsilon: f64) -> LayerNorm {
-        LayerNorm { weight: Tensor::ones(DType::F32, &[width]), bias: Tensor::zeros(DType::F32, &[width]), epsilon }
+        let (weight, bias) = (Tensor::ones(DType::F32, &[width]), Tensor::zeros(DType::F32, &[width]));
+        LayerNorm { weight, bias: Some(bias), epsilon }
     }
 
     /// Applied over the last axis.
@@ -30,7 +31,8 @@ impl LayerNorm {
     pub fn apply(&self, x: &Tensor) -> Tensor {
         trace::scope("layer_norm", || {
             if trace::current_target() == CompileTarget::Cuda {
-                let (weight, bias) = (self.weight.cast(DType::F32), self.bias.cast(DType::F32));
+                let weight = self.weight.cast(DType::F32);
+                let bias = self.bias.as_ref().map_or(Tensor::zeros(DType::F32, weight.dims()), |b| b.cast(DType::F32));
                 return norm_with_statistics::norm(x, &weight, Some(&bias), self.epsilon);
             }
             let wide = x.cast(DType::F32);
@@ -38,7 +40,11 @@ impl LayerNorm {
             let centred = &wide - &wide.mean(&[last]).expand(-1);
             let scale = (&centred.square().mean(&[last]) + self.epsilon).rsqrt().expand(-1);
             let y = &(&centred * &scale) * &self.weight.cast(DType::F32);
-            (y + self.bias.cast(DType::F32)).cast(x.dtype())
+            let y = match &self.bias {
+                Some(bias) => y + bias.cast(DType::F32),
+                None => y,
+            };
+            y.cast(x.dtype())
         })
     }
 }
@@ -76,6 +82,17 @@ impl RmsNorm {
     #[track_caller]
     pub fn with_offset(self, offset: f64) -> RmsNorm {
         RmsNorm { weight: &self.scale() - offset, offset, ..self }
+    }
+
+    /// Root mean square 1 over the last axis, without a scale.
+    #[track_caller]
+    pub(crate) fn unscaled(x: &Tensor, epsilon: f64) -> Tensor {
+        trace::scope("rms_norm", || {
+            let wide = x.cast(DType::F32);
+            let last = x.rank().saturating_sub(1);
+            let inverse = (&wide.square().mean(&[last]) + epsilon).rsqrt().expand(-1);
+            (&wide * &inverse).cast(x.dtype())
+        })
     }
 
     /// What is multiplied by, `f32`.

@@ -4,7 +4,7 @@ use kernel::composites::{PAGED_ATTENTION, PagedAttributes};
 use tensor::DType;
 use trace::{PartitionSpec, Tensor, composite, shard_map};
 
-use super::attend::{AttentionMask, MASK_VALUE};
+use super::attend::{AttentionMask, AttentionOptions, MASK_VALUE};
 use super::kv_cache::{CacheStart, KvCache};
 
 /// Queries of one KV head are filled up to a multiple of this: a tile of the kernel.
@@ -14,7 +14,7 @@ const TILE: usize = 16;
 type Inputs = (Tensor, Tensor, Tensor, Tensor, (Tensor, Tensor, Tensor));
 
 /// Attention of `query [batch, tokens, heads, head]` to the pages of a layer, in which its own keys and values are already; `None` where
-/// the cache is not paged, or in codes.
+/// the cache is not paged or in codes, or attention has what the kernel has not.
 #[track_caller]
 pub(super) fn attend_paged(
     query: &Tensor,
@@ -22,15 +22,15 @@ pub(super) fn attend_paged(
     layer: &Tensor,
     start: &CacheStart,
     mask: AttentionMask,
-    scale: f64,
+    options: &AttentionOptions<'_>,
 ) -> Option<Tensor> {
     let CacheStart::Pages { filled, tokens, table } = start else { return None };
     let window = match mask {
-        AttentionMask::Full => return None,
+        AttentionMask::Full | AttentionMask::Chunk(_) | AttentionMask::Around(_) => return None,
         AttentionMask::Causal => None,
         AttentionMask::SlidingWindow(size) => Some(size),
     };
-    if cache.scales.is_some() || cache.keys.dtype() != query.dtype() {
+    if cache.scales.is_some() || cache.keys.dtype() != query.dtype() || options.sinks.is_some() {
         return None;
     }
     let [batch, count, heads, head] = [0, 1, 2, 3].map(|axis| query.dims()[axis]);
@@ -49,7 +49,8 @@ pub(super) fn attend_paged(
         tokens.clone(),
         (by_head, cache.keys.clone(), cache.values.clone()),
     );
-    let attributes = PagedAttributes { group, scale: scale as f32, window, soft_cap: None };
+    let scale = options.scale.unwrap_or((head as f64).sqrt().recip()) as f32;
+    let attributes = PagedAttributes { group, scale, window, soft_cap: options.soft_cap.map(|cap| cap as f32) };
     let out = on_each_device(&inputs, |inputs| {
         composite(PAGED_ATTENTION, attributes.to_attrs(), inputs, |inputs| gathered(inputs, &attributes))
     });

@@ -39,7 +39,21 @@ pub enum RopeScaling {
         attention_factor: f64,
         /// The context trained on.
         original_max_position_embeddings: usize,
+        /// Whether the pairs between are counted from whole pairs on.
+        #[serde(default)]
+        bounds: YarnBounds,
     },
+}
+
+/// Bounds of the pairs that YaRN blends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum YarnBounds {
+    /// Rounded to whole pairs (`truncate`).
+    #[default]
+    Whole,
+    /// As they are.
+    Fractional,
 }
 
 impl RopeScaling {
@@ -81,11 +95,15 @@ fn frequencies(head: usize, theta: f64, scaling: &RopeScaling) -> Vec<f32> {
                 (1.0 - smooth) * frequency / factor + smooth * frequency
             }
         }
-        RopeScaling::Yarn { factor, beta_fast, beta_slow, original_max_position_embeddings, .. } => {
+        RopeScaling::Yarn { factor, beta_fast, beta_slow, original_max_position_embeddings, bounds, .. } => {
             let context = original_max_position_embeddings as f64 / (2.0 * std::f64::consts::PI);
             // The pair that turns so often within the trained context.
             let pair = |turns: f64| head as f64 * (context / turns).ln() / (2.0 * theta.ln());
-            let (low, high) = (pair(beta_fast).floor().max(0.0), pair(beta_slow).ceil().min(head as f64 - 1.0));
+            let (low, high) = match bounds {
+                YarnBounds::Whole => (pair(beta_fast).floor(), pair(beta_slow).ceil()),
+                YarnBounds::Fractional => (pair(beta_fast), pair(beta_slow)),
+            };
+            let (low, high) = (low.max(0.0), high.min(head as f64 - 1.0));
             let width = if high == low { 0.001 } else { high - low };
             let stretched = ((n as f64 - low) / width).clamp(0.0, 1.0);
             stretched * frequency / factor + (1.0 - stretched) * frequency
@@ -121,9 +139,14 @@ impl Rope {
         self.apply_to(x, RopePairs::Halves)
     }
 
-    /// Turns `[batch, positions, heads, head]` by such pairs.
+    /// Turns `[batch, positions, heads, head]` by such pairs; features behind those of the angles stay as they are.
     #[track_caller]
     pub fn apply_to(&self, x: &Tensor, pairs: RopePairs) -> Tensor {
+        let (turned, all) = (2 * self.cos.dim(-1), x.dim(-1));
+        if turned < all {
+            let first = self.apply_to(&x.slice(-1, 0..turned), pairs);
+            return Tensor::concat(&[first, x.slice(-1, turned..all)], -1);
+        }
         trace::scope("rope", || {
             let wide = x.cast(DType::F32);
             let last = x.dim(-1);

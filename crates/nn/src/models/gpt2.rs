@@ -187,6 +187,7 @@ impl LanguageModel for Gpt2 {
                 mask: AttentionMask::Causal,
                 implementation: self.options.attention,
                 rope: None,
+                query_scale: None,
             };
             let keys = key.map(|key| key.split(2));
             let of = |n: usize| keys.as_ref().and_then(|keys| keys.get(n));
@@ -234,6 +235,7 @@ impl LanguageModel for Gpt2 {
                 mask: AttentionMask::Causal,
                 implementation: self.options.attention,
                 rope: None,
+                query_scale: None,
             };
             let x = carried(&self.embedded(tokens, &positions.queries));
             let layers = (self.layers.clone(), KvCache::numbers(0..self.config.n_layer));

@@ -1,20 +1,31 @@
 //! Models, each with its configuration.
 
+mod encoder;
+mod family;
 mod gpt2;
 mod language;
 mod layer_stack;
 mod llama;
 mod mlp;
+mod modern_encoder;
 mod resnet;
 mod vit;
+mod whisper;
 
+pub use encoder::{Encoder, EncoderBlock, EncoderConfig};
+pub use family::Family;
 pub use gpt2::{Gpt2, Gpt2Block, Gpt2Config};
 pub use language::{Hidden, LanguageModel, RunOptions, TokenBatch};
 pub use layer_stack::LayerStack;
 pub use llama::{
-    Attention, DenseLayers, Experts, FirstLayers, GlobalLayers, Head, HeadNorm, Llama, LlamaBlock, LlamaConfig, Norms,
-    PositionWise, Style,
+    Attention, DecoderNorm, DecoderNormKind, DenseLayers, Experts, FeedForwardKind, FirstLayers, GlobalLayers,
+    GlobalPositions, Head, HeadNorm, Llama, LlamaBlock, LlamaConfig, Norms, PositionWise, ResidualForm, Style,
+    WindowKind,
 };
 pub use mlp::{Mlp, MlpConfig};
+pub use modern_encoder::{FirstEncoderLayer, ModernEncoder, ModernEncoderBlock, ModernEncoderConfig};
 pub use resnet::{BlockKind, ConvNorm, Norm, NormKind, NormStatistics, Phase, ResNet, ResNetBlock, ResNetConfig, Stem};
 pub use vit::{Vit, VitBlock, VitConfig};
+pub use whisper::{
+    Heard, Whisper, WhisperConfig, WhisperDecoder, WhisperDecoderBlock, WhisperEncoder, WhisperEncoderBlock,
+};

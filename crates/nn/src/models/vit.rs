@@ -148,6 +148,7 @@ impl Vit {
                 mask: AttentionMask::Full,
                 implementation: self.options.attention,
                 rope: None,
+                query_scale: None,
             };
             let layers = (self.layers.clone(), key.map(|key| key.stacked(config.num_hidden_layers)));
             let (x, ()) = run_stacked(&self.options.remat, &x, &layers, |x, (block, key)| {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nn::hf::{self, Family, ModelConfig, TensorSource};
 use nn::layers::{AttentionImpl, RopeScaling};
-use nn::models::{GlobalLayers, Gpt2, Head, LanguageModel, Llama, RunOptions};
+use nn::models::{GlobalLayers, GlobalPositions, Gpt2, Head, LanguageModel, Llama, RunOptions};
 use nn::{DTypePolicy, Error};
 use tensor::{DType, Literal};
 use trace::{Key, Spec, Tensor, Tree};
@@ -91,6 +91,25 @@ fn logits_are_those_of_transformers() {
         "deepseek-v2",
         "deepseek-v2-groups",
         "deepseek-v3",
+        "gemma",
+        "gemma2",
+        "phi",
+        "phi3",
+        "olmo2",
+        "olmo3",
+        "olmoe",
+        "gpt-oss",
+        "llama4",
+        "granite",
+        "smollm3",
+        "glm",
+        "glm4",
+        "cohere",
+        "cohere2",
+        "starcoder2",
+        "stablelm",
+        "stablelm-parallel",
+        "gpt-neox",
     ];
     for name in names {
         let folder = folder.join(name);
@@ -197,7 +216,9 @@ fn a_gemma_says_little() {
     assert_eq!((config.head_dim, config.head), (256, Head::Tied));
     assert_eq!((config.rope_theta, config.rope_scaling), (10_000.0, RopeScaling::None));
     let scaling = RopeScaling::Linear { factor: 8.0 };
-    assert_eq!(config.global_layers, Some(GlobalLayers { every: 6, rope_theta: 1_000_000.0, rope_scaling: scaling }));
+    let positions = GlobalPositions::Rotary;
+    let global = GlobalLayers { every: 6, rope_theta: 1_000_000.0, rope_scaling: scaling, positions };
+    assert_eq!(config.global_layers, Some(global));
     assert_eq!(config.style.score_scale, Some(1.0 / 16.0));
     // Newer files say the angles of each type of layers in one place.
     let angles = r#""rope_parameters":{"full_attention":{"rope_type":"linear","factor":8.0,"rope_theta":1000000.0},
@@ -229,7 +250,7 @@ fn what_files_leave_out_is_what_transformers_takes() {
     }
     let families: std::collections::BTreeSet<&str> =
         cases.iter().map(|case| case["given"]["model_type"].as_str().unwrap()).collect();
-    assert_eq!((families.len(), cases.len()), (11, 48));
+    assert_eq!((families.len(), cases.len()), (30, 86));
 }
 
 /// Values, so that the test above cannot agree on a mistake.
@@ -279,10 +300,9 @@ fn configurations_that_cannot_be_are_refused() {
     assert!(ModelConfig::parse(&llama("")).is_ok());
     check(&llama(r#","num_key_value_heads":3"#), "num_key_value_heads 3");
     check(&llama(r#","head_dim":3"#), "rotary positions");
-    check(&llama(r#","mlp_bias":true"#), "mlp_bias");
+    assert!(ModelConfig::parse(&llama(r#","mlp_bias":true"#)).is_ok());
     check(&llama(r#","rope_scaling":{"rope_type":"longrope"}"#), "`longrope`");
     check(&llama(r#","rope_scaling":{"rope_type":"yarn"}"#), "no usable factor");
-    check(&llama(r#","rope_scaling":{"rope_type":"yarn","factor":2.0,"truncate":false}"#), "truncate");
     check(&llama(r#","rope_scaling":{"rope_type":"llama3"}"#), "no usable factor");
     // Others, by their own words.
     let other = |kind: &str, more: &str| llama(more).replace("\"llama\"", &format!("\"{kind}\""));
@@ -310,6 +330,29 @@ fn configurations_that_cannot_be_are_refused() {
             .replace("qwen3", "gemma3_text"),
         "2 to 64",
     );
+    // What would change results is refused by its name.
+    check(&other("qwen2", r#","mlp_bias":true"#), "mlp_bias");
+    check(&llama(r#","partial_rotary_factor":0.5"#), "partial_rotary_factor");
+    check(&other("phi", r#","qk_layernorm":true"#), "qk_layernorm");
+    check(&other("phi", r#","partial_rotary_factor":2.0"#), "partial_rotary_factor");
+    check(&other("phi3", r#","rope_scaling":{"type":"su","short_factor":[1.0],"long_factor":[1.0]}"#), "stretched angles of phi3");
+    check(&other("phi3", r#","rope_scaling":{"type":"yarn","factor":2.0}"#), "stretched angles of phi3");
+    check(&other("stablelm", r#","num_key_value_heads":4,"qk_layernorm":true"#), "qk_layernorm");
+    check(&other("cohere", r#","use_qk_norm":true"#), "use_qk_norm");
+    check(&other("cohere2", r#","sliding_window":null"#), "without sliding windows");
+    check(&other("olmoe", r#","clip_qkv":8.0"#), "clip_qkv");
+    check(&other("granite", r#","logits_scaling":0.0"#), "the scale of logits");
+    check(&other("smollm3", r#","use_sliding_window":true,"sliding_window":4"#), "use_sliding_window");
+    check(&other("smollm3", r#","num_key_value_heads":4,"no_rope_layers":[0]"#), "no regular order");
+    check(&other("smollm3", r#","num_key_value_heads":4,"no_rope_layer_interval":0"#), "no_rope_layer_interval is 0");
+    let llama4 = |more: &str| other("llama4_text", &format!(r#","num_key_value_heads":4,"head_dim":2{more}"#));
+    assert!(ModelConfig::parse(&llama4("")).is_ok());
+    check(&llama4(r#","interleave_moe_layer_step":2"#), "interleave_moe_layer_step");
+    check(&llama4(r#","moe_layers":[]"#), "moe_layers");
+    check(&llama4(r#","layer_types":["full_attention"]"#), "layer_types of llama4_text");
+    check(&llama4(r#","attention_chunk_size":0"#), "sliding_window is 0");
+    check(&other("llama4", ""), "text_config");
+    check(&other("gemma2", r#","num_key_value_heads":4,"attn_logit_softcapping":-1.0"#), "the soft cap of scores");
     let mla = r#","kv_lora_rank":4,"qk_nope_head_dim":4,"qk_rope_head_dim":2,"v_head_dim":4,"n_routed_experts":4,
         "num_experts_per_tok":2,"first_k_dense_replace":0,"n_group":1,"topk_group":1,"norm_topk_prob":false"#;
     let deepseek = |kind: &str, more: &str| other(kind, &format!("{mla}{more}"));

@@ -1,11 +1,13 @@
 //! Training: the loss of tiny models falls, and state comes back at its place.
 
 use nn::layers::{
-    Activation, Bias, Dispatch, ExpertGroups, MlaSizes, RopePairs, RopeScaling, RouterScores, RouterWeights, Routing,
+    Activation, Bias, Dispatch, ExpertGroups, Gating, MlaSizes, RopePairs, RopeScaling, RouterScores, RouterWeights,
+    Routing,
 };
 use nn::models::{
-    DenseLayers, Experts, GlobalLayers, Gpt2, Gpt2Config, Head, HeadNorm, LanguageModel, Llama, LlamaConfig, Mlp,
-    MlpConfig, NormKind, Norms, Phase, ResNet, ResNetConfig, RunOptions, Stem, Style, TokenBatch, Vit, VitConfig,
+    DenseLayers, Experts, GlobalLayers, GlobalPositions, Gpt2, Gpt2Config, Head, HeadNorm, LanguageModel, Llama,
+    LlamaConfig, Mlp, MlpConfig, NormKind, Norms, Phase, ResNet, ResNetConfig, RunOptions, Stem, Style, TokenBatch,
+    Vit, VitConfig,
 };
 use nn::optim::{Adam, Ema, Schedule};
 use nn::{CrossEntropy, DTypePolicy, StepOptions, trace_init, trace_train_step};
@@ -59,13 +61,19 @@ pub(crate) fn gemma() -> LlamaConfig {
     LlamaConfig {
         num_hidden_layers: 5,
         sliding_window: Some(4),
-        global_layers: Some(GlobalLayers { every: 2, rope_theta: 100_000.0, rope_scaling: RopeScaling::None }),
+        global_layers: Some(GlobalLayers {
+            every: 2,
+            rope_theta: 100_000.0,
+            rope_scaling: RopeScaling::None,
+            positions: GlobalPositions::Rotary,
+        }),
         style: Style {
             head_norm: HeadNorm::Rms,
             norms: Norms::Around,
             norm_offset: 1.0,
             embedding_scale: 32f64.sqrt(),
             score_scale: Some(0.4),
+            ..Style::default()
         },
         head: Head::Tied,
         ..llama(None)
@@ -85,7 +93,8 @@ pub(crate) fn deepseek(dispatch: Dispatch) -> LlamaConfig {
     let groups = Some(ExpertGroups { count: 2, chosen: 1, best: 2 });
     let routing = Routing { scores: RouterScores::Sigmoid, groups, scale: 2.0, ..Routing::default() };
     let dense = Some(DenseLayers { count: 1, inner: 64 });
-    let experts = Experts { count: 8, chosen: 2, routing, shared: Some(24), dense, load_balancing_loss: 0.0, dispatch };
+    let experts =
+        Experts { count: 8, chosen: 2, routing, shared: Some(24), dense, load_balancing_loss: 0.0, ..four(dispatch) };
     LlamaConfig {
         intermediate_size: 24,
         head_dim: mla.head_dim(),
@@ -105,6 +114,8 @@ pub(crate) fn four(dispatch: Dispatch) -> Experts {
         dense: None,
         load_balancing_loss: 0.01,
         dispatch,
+        bias: Bias::None,
+        gating: Gating::Product,
     }
 }
 

@@ -79,6 +79,15 @@ impl ModelFolder {
                 "quantize a model of the Llama, Mistral, Qwen, Gemma, Mixtral or DeepSeek families",
             ));
         };
+        if self.family().has_fused_tensors() {
+            return Err(Error::setting(
+                format!(
+                    "{} has several weights in one tensor, for which no quantized format has a place",
+                    self.path.display()
+                ),
+                "quantize a model of the Llama, Mistral, Qwen, Gemma, Mixtral or DeepSeek families",
+            ));
+        }
         let shapes = trace::shapes_of(&(), |()| {
             Llama::init(&Key::from_seed(&Tensor::scalar(DType::U32, 0.0)), config, options)
         })?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nn::hf::{self, TensorSource};
-use nn::models::{Llama, LlamaConfig, Norms};
+use nn::models::{Llama, LlamaConfig};
 use nn::quant::MapWeights;
 use tensor::{DType, Literal};
 use trace::Tree;
@@ -127,7 +127,7 @@ pub(crate) struct Rotations {
 impl Rotations {
     /// Refuses models in which norms stand between what would be rotated.
     pub(crate) fn of(config: &LlamaConfig, seed: u64) -> Result<Rotations, Error> {
-        let is_plain = config.style.norms == Norms::Before && config.style.norm_offset == 0.0;
+        let is_plain = config.has_plain_layers();
         if !is_plain || config.experts.is_some() || config.mla.is_some() {
             return Err(Error::setting(
                 "this family cannot be rotated: only dense decoders with one RMS norm before each half of a layer can",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nn::models::{LlamaConfig, Norms};
+use nn::models::LlamaConfig;
 
 use crate::error::Error;
 use crate::methods::{InputScales, InputStatistics, Matrix, Rounding, awq, smoothquant};
@@ -36,7 +36,7 @@ pub(crate) fn fold(
     statistics: &mut BTreeMap<String, InputStatistics>,
     rounding: &Rounding,
 ) -> Result<(), Error> {
-    let is_plain = config.style.norms == Norms::Before && config.style.norm_offset == 0.0;
+    let is_plain = config.has_plain_layers();
     if !is_plain || config.mla.is_some() {
         return Err(Error::setting(
             "this family has no place for factors of inputs: only decoders with one RMS norm before each half of a layer have",

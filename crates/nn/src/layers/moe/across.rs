@@ -8,7 +8,7 @@ use trace::{PartitionSpec, Reduction, Tensor, Tree, axis_index, shard_map};
 use crate::quant::Weight;
 
 use super::rows::Rows;
-use super::{Choice, Dispatch, MixtureOfExperts, Others, Usage, Weighted, flat};
+use super::{Choice, Dispatch, ExpertBiases, MixtureOfExperts, Others, Usage, Weighted, flat};
 
 /// How experts are sharded: the mesh axes of the examples, of the positions, of the experts, and of the width inside an expert.
 pub(super) struct Across {
@@ -18,6 +18,8 @@ pub(super) struct Across {
     inner: Vec<Arc<str>>,
     /// Devices along each of the axes of the experts.
     shares: Vec<usize>,
+    /// Devices along the axes of the width inside an expert.
+    inner_shares: usize,
     /// Sizes of the positions that a device has, and the width.
     part: Vec<usize>,
 }
@@ -41,13 +43,15 @@ impl Across {
         };
         let experts = axes("experts", mixture.gate.dim(0));
         let (batch, sequence) = (axes("batch", x.dim(0)), axes("sequence", x.dim(1)));
+        let inner = axes("mlp", mixture.gate.dim(2));
         let across = Across {
+            inner_shares: inner.iter().map(|axis| rules.mesh.size_of(axis).unwrap_or(1)).product(),
             part: dims(&[&batch, &sequence, &[]]).part_dims(&rules.mesh, x.dims()).ok()?,
             shares: experts.iter().map(|axis| rules.mesh.size_of(axis).unwrap_or(1)).collect(),
             batch,
             sequence,
             experts,
-            inner: axes("mlp", mixture.gate.dim(2)),
+            inner,
         };
         let splits_rows = !(across.batch.is_empty() && across.sequence.is_empty() && across.experts.is_empty());
         let is_wanted = match mixture.dispatch {
@@ -156,20 +160,31 @@ impl Across {
             };
             weight.leaves().iter().map(of_leaf).collect()
         };
-        let inputs = (x.clone(), mixture.router.clone(), of(&mixture.gate), of(&mixture.up), of(&mixture.down));
+        // Devices that share the width inside an expert add up what they give: each has a part of the last bias.
+        let biases = mixture
+            .biases
+            .as_ref()
+            .map(|biases| ExpertBiases { down: &biases.down * (self.inner_shares as f64).recip(), ..biases.clone() });
+        let weights = (of(&mixture.gate), of(&mixture.up), of(&mixture.down));
+        let inputs = (x.clone(), mixture.router.clone(), weights, biases);
         let mut ins = vec![split.clone()];
         ins.extend(mixture.router.specs().iter().map(|spec| PartitionSpec::replicated(spec.dims.len())));
         ins.extend([parts(&mixture.gate, &up), parts(&mixture.up, &up), parts(&mixture.down, &down)].concat());
+        if mixture.biases.is_some() {
+            let inner = dims(&[&self.experts, &self.inner]);
+            ins.extend([inner.clone(), inner, dims(&[&self.experts, &[]])]);
+        }
         let (apart, alike): (Vec<&str>, Vec<&str>) =
             names(&self.experts).into_iter().partition(|axis| over.contains(axis));
         let summed: Vec<&str> = names(&self.inner).into_iter().chain(alike).collect();
         let outs = [split, PartitionSpec::replicated(1), PartitionSpec::replicated(1)];
-        shard_map(&inputs, &ins, &outs, |(x, router, gate, up, down)| {
+        shard_map(&inputs, &ins, &outs, |(x, router, (gate, up, down), biases)| {
             let mine = MixtureOfExperts {
                 router: router.clone(),
                 gate: gate.clone(),
                 up: up.clone(),
                 down: down.clone(),
+                biases: biases.clone(),
                 ..mixture.clone()
             };
             let flat = flat(x);

@@ -30,7 +30,7 @@ pub(super) struct Groups {
 impl Groups {
     /// The group of each of so many rows, `i32 [rows]`; the last for rows of nobody.
     #[track_caller]
-    fn of_rows(&self, rows: usize) -> Tensor {
+    pub(super) fn of_rows(&self, rows: usize) -> Tensor {
         let groups = self.sizes.dim(0);
         let at = Tensor::iota(DType::I32, &[rows, groups], 0);
         let before = self.sizes.cumulative_sum(0).less_equal(&at).cast(DType::I32).sum(&[1]);

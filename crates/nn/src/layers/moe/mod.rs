@@ -6,7 +6,7 @@ mod routing;
 mod rows;
 
 pub use grouped::grouped_matmul;
-pub use routing::{ExpertGroups, RouterScores, RouterWeights, Routing};
+pub use routing::{ExpertGroups, RouterScores, RouterWeights, Routing, WeightedSide};
 
 use serde::{Deserialize, Serialize};
 use tensor::DType;
@@ -44,6 +44,8 @@ pub struct MixtureOfExperts {
     pub up: Weight,
     /// `[experts, inner, width]`.
     pub down: Weight,
+    /// Of the three matmuls, if they have them.
+    pub biases: Option<ExpertBiases>,
     /// Experts per token.
     #[tree(skip)]
     pub chosen: usize,
@@ -56,6 +58,45 @@ pub struct MixtureOfExperts {
     /// Of the gates.
     #[tree(skip)]
     pub activation: Activation,
+    /// How gates meet what they let through.
+    #[tree(skip)]
+    pub gating: Gating,
+}
+
+/// Biases of the matmuls of experts.
+#[derive(Clone, Debug, Tree)]
+pub struct ExpertBiases {
+    /// `[experts, inner]`.
+    pub gate: Tensor,
+    /// `[experts, inner]`.
+    pub up: Tensor,
+    /// `[experts, width]`.
+    pub down: Tensor,
+}
+
+impl ExpertBiases {
+    /// Zeros.
+    #[track_caller]
+    pub fn zeros(sizes: ExpertSizes) -> ExpertBiases {
+        let of = |width: usize| Tensor::zeros(DType::F32, &[sizes.experts, width]);
+        ExpertBiases { gate: of(sizes.inner), up: of(sizes.inner), down: of(sizes.width) }
+    }
+}
+
+/// How gates of experts meet what they let through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gating {
+    /// `activation(gate) * up`.
+    #[default]
+    Product,
+    /// As gpt-oss: `gate * logistic(alpha * gate) * (up + 1)`, with `gate` at most and `up` within a limit.
+    Clamped {
+        /// The limit.
+        limit: f64,
+        /// The factor of gates inside the logistic function.
+        alpha: f64,
+    },
 }
 
 map_weights!(MixtureOfExperts: router, gate, up, down);
@@ -113,10 +154,12 @@ impl MixtureOfExperts {
             gate: weight.draw(&keys[1], DType::F32, &[experts, width, inner]).into(),
             up: weight.draw(&keys[2], DType::F32, &[experts, width, inner]).into(),
             down: weight.draw(&keys[3], DType::F32, &[experts, inner, width]).into(),
+            biases: None,
             chosen,
             routing: Routing::default(),
             dispatch,
             activation,
+            gating: Gating::Product,
         }
     }
 
@@ -172,14 +215,52 @@ impl MixtureOfExperts {
             None => weight.batched_matmul(x),
         };
         let laid = |y: Tensor| inside.map_or(y.clone(), |sharding| y.with_sharding_constraint(sharding));
-        let gate = laid(of(x, &self.gate, ["experts", "embed", "mlp"])).named("gate");
-        let up = laid(of(x, &self.up, ["experts", "embed", "mlp"])).named("up");
-        of(&self.gated(&gate, &up, weights), &self.down, ["experts", "mlp", "embed"])
+        let x = &self.weighted_input(x, weights);
+        let (mut gate, mut up) =
+            (of(x, &self.gate, ["experts", "embed", "mlp"]), of(x, &self.up, ["experts", "embed", "mlp"]));
+        if let Some(biases) = &self.biases {
+            let by_row = |bias: &Tensor| bias.cast(x.dtype()).expand(1);
+            (gate, up) = (gate + by_row(&biases.gate), up + by_row(&biases.up));
+        }
+        let (gate, up) = (laid(gate).named("gate"), laid(up).named("up"));
+        let out = of(&self.gated(&gate, &up, weights), &self.down, ["experts", "mlp", "embed"]);
+        match &self.biases {
+            Some(biases) => out + &biases.down.cast(x.dtype()).expand(1) * &self.output_weights(weights, x.dtype()),
+            None => out,
+        }
+    }
+
+    /// Rows as experts get them.
+    fn weighted_input(&self, rows: &Tensor, weights: &Tensor) -> Tensor {
+        match self.routing.side {
+            WeightedSide::Inputs => rows * &weights.cast(rows.dtype()).expand(-1),
+            WeightedSide::Outputs => rows.clone(),
+        }
+    }
+
+    /// What results of rows are multiplied by, with an axis of features: 0 for rows of nobody.
+    fn output_weights(&self, weights: &Tensor, dtype: DType) -> Tensor {
+        match self.routing.side {
+            WeightedSide::Inputs => weights.greater(&weights.zeros_like()).cast(dtype).expand(-1),
+            WeightedSide::Outputs => weights.cast(dtype).expand(-1),
+        }
     }
 
     /// The input of the last matmul, of rows with weights.
     fn gated(&self, gate: &Tensor, up: &Tensor, weights: &Tensor) -> Tensor {
-        self.activation.apply(gate) * up * weights.cast(up.dtype()).expand(-1)
+        let gated = match self.gating {
+            Gating::Product => self.activation.apply(gate) * up,
+            Gating::Clamped { limit, alpha } => {
+                let most = Tensor::scalar(gate.dtype(), limit);
+                let gate = gate.minimum(&most);
+                let up = up.minimum(&most).maximum(&Tensor::scalar(up.dtype(), -limit));
+                &(&gate * &(&gate * alpha).logistic()) * &(&up + 1.0)
+            }
+        };
+        match self.routing.side {
+            WeightedSide::Inputs => gated,
+            WeightedSide::Outputs => gated * weights.cast(up.dtype()).expand(-1),
+        }
     }
 
     fn dense(&self, x: &Tensor, choice: &Choice) -> Tensor {
@@ -200,11 +281,24 @@ impl MixtureOfExperts {
         let first = others.map(|others| &others.first);
         let (positions, sizes) = Rows::sorted(&choice.experts.swap_axes(0, 1), experts, first, grouped::rows_for(most));
         let groups = Groups { sizes, extent: Extent { most, expected } };
-        let rows = positions.of_positions(x);
-        let gate = grouped::matmul_with(&rows, &self.gate, &groups).named("gate");
-        let up = grouped::matmul_with(&rows, &self.up, &groups).named("up");
         let weights = positions.of_choices(&choice.weights.swap_axes(0, 1));
-        positions.to_positions(&grouped::matmul_with(&self.gated(&gate, &up, &weights), &self.down, &groups))
+        let rows = self.weighted_input(&positions.of_positions(x), &weights);
+        let (mut gate, mut up) =
+            (grouped::matmul_with(&rows, &self.gate, &groups), grouped::matmul_with(&rows, &self.up, &groups));
+        let biases = self.biases.as_ref().map(|biases| {
+            let of_rows = groups.of_rows(rows.dim(0));
+            biases.map_leaves(|bias| bias.cast(rows.dtype()).take(0, &of_rows))
+        });
+        if let Some(biases) = &biases {
+            (gate, up) = (gate + &biases.gate, up + &biases.up);
+        }
+        let (gate, up) = (gate.named("gate"), up.named("up"));
+        let out = grouped::matmul_with(&self.gated(&gate, &up, &weights), &self.down, &groups);
+        let out = match &biases {
+            Some(biases) => out + &biases.down * &self.output_weights(&weights, rows.dtype()),
+            None => out,
+        };
+        positions.to_positions(&out)
     }
 
     /// Tokens are put into the experts' rows in order, first choices first; those above the capacity are dropped.

@@ -26,6 +26,28 @@ pub enum RouterScores {
     Softmax,
     /// Each by itself, between 0 and 1. The router's bias is added for the choice alone; it has no gradient.
     Sigmoid,
+    /// A softmax over all experts, of logits with a bias.
+    SoftmaxWithBias,
+    /// Each by itself, between 0 and 1, without any bias.
+    SigmoidWithoutBias,
+}
+
+impl RouterScores {
+    /// Whether the router has a bias.
+    pub fn has_bias(self) -> bool {
+        matches!(self, RouterScores::Sigmoid | RouterScores::SoftmaxWithBias)
+    }
+}
+
+/// What is multiplied by the weights of the chosen experts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WeightedSide {
+    /// What experts give.
+    #[default]
+    Outputs,
+    /// What experts are given.
+    Inputs,
 }
 
 /// Experts in groups, of which a position uses some only.
@@ -51,11 +73,19 @@ pub struct Routing {
     pub weights: RouterWeights,
     /// What weights are multiplied by in the end.
     pub scale: f64,
+    /// What is multiplied by weights.
+    pub side: WeightedSide,
 }
 
 impl Default for Routing {
     fn default() -> Routing {
-        Routing { scores: RouterScores::Softmax, groups: None, weights: RouterWeights::Normalized, scale: 1.0 }
+        Routing {
+            scores: RouterScores::Softmax,
+            groups: None,
+            weights: RouterWeights::Normalized,
+            scale: 1.0,
+            side: WeightedSide::Outputs,
+        }
     }
 }
 
@@ -79,9 +109,10 @@ impl Routing {
     /// Scores of `[positions, width]`, `f32 [positions, experts]`.
     pub(super) fn scores(&self, x: &Tensor, router: &Linear) -> Tensor {
         let logits = x.cast(DType::F32).matmul(&router.weight.dense(DType::F32));
-        match self.scores {
-            RouterScores::Softmax => logits.softmax(-1),
-            RouterScores::Sigmoid => logits.logistic(),
+        match (self.scores, &router.bias) {
+            (RouterScores::SoftmaxWithBias, Some(bias)) => (logits + bias.cast(DType::F32)).softmax(-1),
+            (RouterScores::Softmax | RouterScores::SoftmaxWithBias, _) => logits.softmax(-1),
+            (RouterScores::Sigmoid | RouterScores::SigmoidWithoutBias, _) => logits.logistic(),
         }
     }
 

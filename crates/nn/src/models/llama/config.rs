@@ -2,10 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::norm::DecoderNorm;
 use crate::error::Error;
+use crate::fused::Fused;
 use crate::layers::{
-    Activation, AttentionMask, Bias, Dispatch, Heads, MlaSizes, MultiHeadLatentAttention, RmsNorm, RopeScaling, Routing,
+    Activation, AttentionMask, Bias, Dispatch, Gating, Heads, LayerNorm, MlaSizes, MultiHeadLatentAttention, RmsNorm,
+    RopePairs, RopeScaling, Routing,
 };
+use crate::models::Family;
 
 /// The longest repeating layer pattern: each of its layers is a part of the program of its own.
 const MAX_PATTERN: usize = 64;
@@ -31,6 +35,12 @@ pub struct Experts {
     /// How tokens are dispatched to experts.
     #[serde(default)]
     pub dispatch: Dispatch,
+    /// Whether matmuls of experts have a bias.
+    #[serde(default)]
+    pub bias: Bias,
+    /// How gates of experts meet what they let through.
+    #[serde(default)]
+    pub gating: Gating,
 }
 
 /// First dense layers, without experts.
@@ -103,6 +113,27 @@ pub struct GlobalLayers {
     /// How angles are stretched.
     #[serde(default)]
     pub rope_scaling: RopeScaling,
+    /// What queries and keys know of positions.
+    #[serde(default)]
+    pub positions: GlobalPositions,
+}
+
+/// What queries and keys of layers with full causal attention know of positions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GlobalPositions {
+    /// Rotary positions.
+    #[default]
+    Rotary,
+    /// Nothing but the mask (NoPE).
+    None,
+    /// Nothing but the mask, and queries grow with their position: `1 + scale * ln(1 + floor((position + 1) / floor))`.
+    Grown {
+        /// The scale (`attn_scale`).
+        scale: f64,
+        /// The floor (`floor_scale`).
+        floor: f64,
+    },
 }
 
 /// What families do otherwise than Llama, which is the default.
@@ -119,6 +150,34 @@ pub struct Style {
     pub embedding_scale: f64,
     /// Factor of the attention scores before the softmax; `1 / sqrt(head_dim)` if absent.
     pub score_scale: Option<f64>,
+    /// Soft cap of the attention scores.
+    pub score_soft_cap: Option<f64>,
+    /// Whether each head has an attention sink.
+    pub sinks: Bias,
+    /// The kind of norms before, after and behind layers.
+    pub norm_kind: DecoderNormKind,
+    /// How attention and feed-forward are added.
+    pub residual: ResidualForm,
+    /// What results of attention and feed-forward are multiplied by before they are added.
+    pub residual_scale: f64,
+    /// The kind of feed-forwards.
+    pub feed_forward: FeedForwardKind,
+    /// Whether feed-forwards have biases.
+    pub feed_forward_bias: Bias,
+    /// Features of a head with rotary positions; all if absent.
+    pub rotary_dim: Option<usize>,
+    /// Which features rotary positions turn together.
+    pub rope_pairs: RopePairs,
+    /// What the sliding window means.
+    pub window: WindowKind,
+    /// What logits are multiplied by.
+    pub logit_scale: f64,
+    /// Soft cap of the logits.
+    pub logit_soft_cap: Option<f64>,
+    /// Whether the LM head has a bias.
+    pub head_bias: Bias,
+    /// Whose names tensors have in files, where the other choices do not tell.
+    pub family: Option<Family>,
 }
 
 impl Default for Style {
@@ -129,18 +188,80 @@ impl Default for Style {
             norm_offset: 0.0,
             embedding_scale: 1.0,
             score_scale: None,
+            score_soft_cap: None,
+            sinks: Bias::None,
+            norm_kind: DecoderNormKind::Rms,
+            residual: ResidualForm::Sequential,
+            residual_scale: 1.0,
+            feed_forward: FeedForwardKind::Gated,
+            feed_forward_bias: Bias::None,
+            rotary_dim: None,
+            rope_pairs: RopePairs::Halves,
+            window: WindowKind::Sliding,
+            logit_scale: 1.0,
+            logit_soft_cap: None,
+            head_bias: Bias::None,
+            family: None,
         }
     }
 }
 
-/// Whether queries and keys are normed head by head, before rotary positions.
+/// The kind of norms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DecoderNormKind {
+    /// Root mean square.
+    Rms,
+    /// Mean and deviation, with a bias.
+    Layer,
+    /// Mean and deviation, without a bias.
+    LayerWithoutBias,
+}
+
+/// How attention and feed-forward of a layer are added to what comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResidualForm {
+    /// One after the other.
+    Sequential,
+    /// Both read what comes in, each through its norm.
+    Parallel,
+    /// Both read what comes in through one norm.
+    ParallelOneNorm,
+}
+
+/// The kind of feed-forwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FeedForwardKind {
+    /// Three matmuls: a gate through the activation (SwiGLU).
+    Gated,
+    /// Two matmuls with the activation between them.
+    Plain,
+}
+
+/// What the sliding window of a layer means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WindowKind {
+    /// So many positions up to the query's.
+    Sliding,
+    /// Positions in the query's chunk of so many (`attention_chunk_size`).
+    Chunk,
+}
+
+/// Whether queries and keys are normed, before rotary positions if nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HeadNorm {
     /// They are not.
     None,
-    /// By their root mean square.
+    /// Head by head, by their root mean square.
     Rms,
+    /// All heads together, by their root mean square.
+    RmsOfAllHeads,
+    /// Head by head, by their root mean square, without a weight, after rotary positions and where there are any.
+    AfterRotary,
 }
 
 /// Where attention and feed-forward have norms.
@@ -151,6 +272,8 @@ pub enum Norms {
     Before,
     /// Before each, and of what each adds.
     Around,
+    /// Of what each adds.
+    After,
 }
 
 /// Where logits come from.
@@ -176,7 +299,7 @@ impl LlamaConfig {
 
     /// Features of a head with rotary positions.
     pub(super) fn rotary(&self) -> usize {
-        self.mla.map_or(self.head_dim, |mla| mla.qk_rope_head_dim)
+        self.mla.map_or(self.style.rotary_dim.unwrap_or(self.head_dim), |mla| mla.qk_rope_head_dim)
     }
 
     /// First layers without experts.
@@ -193,13 +316,49 @@ impl LlamaConfig {
     pub(super) fn mask(&self, place: usize) -> AttentionMask {
         match self.global_layers {
             Some(_) if place + 1 == self.pattern() => AttentionMask::Causal,
-            _ => self.sliding_window.map_or(AttentionMask::Causal, AttentionMask::SlidingWindow),
+            _ => match (self.sliding_window, self.style.window) {
+                (None, _) => AttentionMask::Causal,
+                (Some(size), WindowKind::Sliding) => AttentionMask::SlidingWindow(size),
+                (Some(size), WindowKind::Chunk) => AttentionMask::Chunk(size),
+            },
         }
     }
 
-    /// A norm of the style, of so many features.
+    /// Whether a layer is two halves, each with one RMS norm before it and nothing behind it, as in Llama.
+    pub fn has_plain_layers(&self) -> bool {
+        let Style { norms, norm_offset, norm_kind, residual, feed_forward, feed_forward_bias, .. } = self.style;
+        norms == Norms::Before
+            && norm_offset == 0.0
+            && norm_kind == DecoderNormKind::Rms
+            && residual == ResidualForm::Sequential
+            && feed_forward == FeedForwardKind::Gated
+            && feed_forward_bias == Bias::None
+            && self.style.residual_scale == 1.0
+            && self.style.embedding_scale == 1.0
+    }
+
+    /// Matmuls of a feed-forward.
+    pub fn feed_forward_matmuls(&self) -> usize {
+        match self.style.feed_forward {
+            FeedForwardKind::Gated => 3,
+            FeedForwardKind::Plain => 2,
+        }
+    }
+
+    /// A norm of layers.
     #[track_caller]
-    pub(super) fn norm(&self, width: usize) -> RmsNorm {
+    pub(super) fn norm(&self, fused: Fused) -> DecoderNorm {
+        let layer = LayerNorm::init(self.hidden_size, self.rms_norm_eps);
+        match self.style.norm_kind {
+            DecoderNormKind::Rms => DecoderNorm::Rms(self.rms_norm(self.hidden_size).with_fused(fused)),
+            DecoderNormKind::Layer => DecoderNorm::Layer(layer),
+            DecoderNormKind::LayerWithoutBias => DecoderNorm::Layer(LayerNorm { bias: None, ..layer }),
+        }
+    }
+
+    /// An RMS norm of the style, of so many features.
+    #[track_caller]
+    pub(super) fn rms_norm(&self, width: usize) -> RmsNorm {
         let norm = RmsNorm::init(width, self.rms_norm_eps);
         if self.style.norm_offset == 0.0 { norm } else { norm.with_offset(self.style.norm_offset) }
     }
@@ -268,9 +427,20 @@ impl LlamaConfig {
         if self.sliding_window == Some(0) {
             return Err(Error::config("sliding_window is 0"));
         }
+        if self.rotary() > self.head_dim && self.mla.is_none() {
+            return Err(Error::config(format!(
+                "{} of {} features of a head have rotary positions (partial_rotary_factor)",
+                self.rotary(),
+                self.head_dim
+            )));
+        }
         let scales = [
             ("the scale of embeddings", self.style.embedding_scale),
             ("the scale of scores", self.style.score_scale.unwrap_or(1.0)),
+            ("the scale of residuals", self.style.residual_scale),
+            ("the scale of logits", self.style.logit_scale),
+            ("the soft cap of scores", self.style.score_soft_cap.unwrap_or(1.0)),
+            ("the soft cap of logits", self.style.logit_soft_cap.unwrap_or(1.0)),
         ];
         if let Some((name, scale)) = scales.iter().find(|(_, scale)| !(scale.is_finite() && *scale > 0.0)) {
             return Err(Error::config(format!("{name} is {scale}")));

@@ -1,20 +1,25 @@
-//! The Llama family: rotary positions, RMS norms, gated feed-forwards or experts; Mistral, Mixtral, Qwen 2 and 3, Gemma 3 and
-//! DeepSeek 2 and 3 by their choices.
+//! The Llama family: rotary positions, norms, feed-forwards or experts; Mistral, Mixtral, Qwen, Gemma, DeepSeek, Phi, OLMo, gpt-oss,
+//! Llama 4 and others by their choices.
 
 mod config;
+mod norm;
 
 use std::ops::Range;
 
 use tensor::DType;
 use trace::{Key, Tensor, Tree};
 
-pub use self::config::{DenseLayers, Experts, GlobalLayers, Head, HeadNorm, LlamaConfig, Norms, Style};
+pub use self::config::{
+    DecoderNormKind, DenseLayers, Experts, FeedForwardKind, GlobalLayers, GlobalPositions, Head, HeadNorm, LlamaConfig,
+    Norms, ResidualForm, Style, WindowKind,
+};
+pub use self::norm::DecoderNorm;
 
 use crate::init::Init;
 use crate::layers::{
-    Bias, CachePosition, CacheStart, Context, Embedding, ExpertSizes, GatedFeedForward, KvCache, Linear,
-    MixtureOfExperts, MultiHeadAttention, MultiHeadLatentAttention, Positions, RmsNorm, Rope, RopeScaling,
-    RouterScores, Usage,
+    Bias, CachePosition, CacheStart, Context, Embedding, ExpertBiases, ExpertSizes, FeedForward, GatedFeedForward,
+    KvCache, Linear, MixtureOfExperts, MultiHeadAttention, MultiHeadLatentAttention, Positions, Rope, RopeScaling,
+    Usage,
 };
 use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, constrained_logits};
 use crate::models::layer_stack::LayerStack;
@@ -25,8 +30,10 @@ use crate::stacked::{infer_repeating_pattern, init_stacked, run_on_all, run_repe
 #[derive(Clone, Debug, Tree)]
 #[allow(clippy::large_enum_variant, reason = "a model has one of these for all of its layers")]
 pub enum PositionWise {
-    /// One feed-forward.
+    /// One feed-forward with a gate.
     Dense(#[tree(rename = "dense")] GatedFeedForward),
+    /// One feed-forward without a gate.
+    Plain(#[tree(rename = "plain")] FeedForward),
     /// A choice of several.
     Experts(#[tree(rename = "experts")] MixtureOfExperts),
 }
@@ -80,6 +87,9 @@ impl MapWeights for PositionWise {
             PositionWise::Dense(dense) => {
                 PositionWise::Dense(path.within("dense", |path| dense.map_weights_at(path, f)))
             }
+            PositionWise::Plain(plain) => {
+                PositionWise::Plain(path.within("plain", |path| plain.map_weights_at(path, f)))
+            }
             PositionWise::Experts(experts) => {
                 PositionWise::Experts(path.within("experts", |path| experts.map_weights_at(path, f)))
             }
@@ -93,14 +103,27 @@ impl Attention {
         let (width, scale) = (config.hidden_size, config.style.score_scale);
         if let Some(mla) = config.mla {
             let sizes = (width, config.num_attention_heads);
-            let norm = |width: usize| config.norm(width);
+            let norm = |width: usize| config.rms_norm(width);
             let attention = MultiHeadLatentAttention::init(key, sizes, mla, config.output_bias, weight, norm);
             return Attention::MultiHeadLatent(MultiHeadLatentAttention { scale, ..attention });
         }
-        let head_norm = || (config.style.head_norm == HeadNorm::Rms).then(|| config.norm(config.head_dim));
+        let head_norm = |heads: usize| match config.style.head_norm {
+            HeadNorm::None | HeadNorm::AfterRotary => None,
+            HeadNorm::Rms => Some(config.rms_norm(config.head_dim)),
+            HeadNorm::RmsOfAllHeads => Some(config.rms_norm(heads * config.head_dim)),
+        };
         let biases = (config.projection_bias, config.output_bias);
         let attention = MultiHeadAttention::init(key, width, config.heads(), biases, (weight, weight));
-        Attention::Heads(MultiHeadAttention { query_norm: head_norm(), key_norm: head_norm(), scale, ..attention })
+        Attention::Heads(MultiHeadAttention {
+            query_norm: head_norm(config.num_attention_heads),
+            key_norm: head_norm(config.num_key_value_heads),
+            sinks: (config.style.sinks == Bias::Zero).then(|| Tensor::zeros(DType::F32, &[config.num_attention_heads])),
+            scale,
+            soft_cap: config.style.score_soft_cap,
+            pairs: config.style.rope_pairs,
+            rotated_norm: (config.style.head_norm == HeadNorm::AfterRotary).then_some(config.rms_norm_eps),
+            ..attention
+        })
     }
 
     #[track_caller]
@@ -124,19 +147,31 @@ impl Attention {
 #[derive(Clone, Debug, Tree)]
 pub struct LlamaBlock {
     /// Before attention.
-    pub attention_norm: RmsNorm,
+    pub attention_norm: Option<DecoderNorm>,
     /// Attention.
     pub attention: Attention,
     /// Of what attention adds.
-    pub attention_output_norm: Option<RmsNorm>,
+    pub attention_output_norm: Option<DecoderNorm>,
     /// Before the feed-forward.
-    pub feed_forward_norm: RmsNorm,
+    pub feed_forward_norm: Option<DecoderNorm>,
     /// Feed-forward or experts.
     pub feed_forward: PositionWise,
     /// Added to what the experts give.
     pub shared: Option<GatedFeedForward>,
     /// Of what the feed-forward adds.
-    pub feed_forward_output_norm: Option<RmsNorm>,
+    pub feed_forward_output_norm: Option<DecoderNorm>,
+    /// What is done otherwise than in Llama.
+    #[tree(skip)]
+    pub style: Style,
+}
+
+/// What the layers at a place of the pattern know of positions.
+#[derive(Clone, Debug)]
+struct PlacePositions {
+    /// Rotary positions.
+    rope: Option<Rope>,
+    /// What queries are multiplied by, `f32`, `[positions]` or `[batch, positions]`.
+    query_scale: Option<Tensor>,
 }
 
 /// First layers, which have no experts.
@@ -157,7 +192,7 @@ pub struct Llama {
     /// Layers, stacked.
     pub layers: LayerStack<LlamaBlock>,
     /// After the layers.
-    pub norm: RmsNorm,
+    pub norm: DecoderNorm,
     /// `[width, vocabulary]`, unless the head is tied.
     pub lm_head: Option<Linear>,
     /// Sizes.
@@ -175,23 +210,35 @@ impl LlamaBlock {
     fn init(key: &Key, config: &LlamaConfig, options: &RunOptions) -> LlamaBlock {
         let keys = key.split(2);
         let weight = Init::Normal(config.initializer_range);
-        let norm = || config.norm(config.hidden_size).with_fused(options.kernels.norm);
-        let output_norm = || (config.style.norms == Norms::Around).then(norm);
+        let style = config.style;
+        let norm = || config.norm(options.kernels.norm);
+        let input_norm = || (style.norms != Norms::After).then(norm);
+        let output_norm = || (style.norms != Norms::Before).then(norm);
         let sizes = (config.hidden_size, config.intermediate_size);
-        let feed_forward = match &config.experts {
-            None => PositionWise::Dense(GatedFeedForward::init(&keys[1], sizes, config.hidden_act, weight)),
-            Some(experts) => {
+        let feed_forward = match (&config.experts, style.feed_forward) {
+            (None, FeedForwardKind::Gated) => {
+                let dense = GatedFeedForward::init(&keys[1], sizes, config.hidden_act, weight);
+                PositionWise::Dense(dense.with_bias(style.feed_forward_bias))
+            }
+            (None, FeedForwardKind::Plain) => {
+                let plain = FeedForward::init(&keys[1], sizes, config.hidden_act, weight, weight);
+                PositionWise::Plain(plain.with_bias(style.feed_forward_bias))
+            }
+            (Some(experts), _) => {
                 let sizes =
                     ExpertSizes { width: sizes.0, inner: sizes.1, experts: experts.count, chosen: experts.chosen };
                 let dispatch = options.experts.unwrap_or(experts.dispatch);
                 let mixture = MixtureOfExperts::init(&keys[1], sizes, config.hidden_act, dispatch, weight);
-                let router = match experts.routing.scores {
-                    RouterScores::Softmax => mixture.router,
-                    RouterScores::Sigmoid => {
-                        Linear { bias: Some(Tensor::zeros(DType::F32, &[experts.count])), ..mixture.router }
-                    }
-                };
-                PositionWise::Experts(MixtureOfExperts { router, routing: experts.routing, ..mixture })
+                let has_bias = experts.routing.scores.has_bias();
+                let router =
+                    Linear { bias: has_bias.then(|| Tensor::zeros(DType::F32, &[experts.count])), ..mixture.router };
+                PositionWise::Experts(MixtureOfExperts {
+                    router,
+                    routing: experts.routing,
+                    gating: experts.gating,
+                    biases: (experts.bias == Bias::Zero).then(|| ExpertBiases::zeros(sizes)),
+                    ..mixture
+                })
             }
         };
         let shared = config.experts.and_then(|experts| experts.shared).map(|inner| {
@@ -199,27 +246,43 @@ impl LlamaBlock {
             GatedFeedForward::init(&key, (config.hidden_size, inner), config.hidden_act, weight)
         });
         LlamaBlock {
-            attention_norm: norm(),
+            attention_norm: input_norm(),
             attention: Attention::init(&keys[0], config, weight),
             attention_output_norm: output_norm(),
-            feed_forward_norm: norm(),
+            feed_forward_norm: input_norm().filter(|_| style.residual != ResidualForm::ParallelOneNorm),
             feed_forward,
             shared,
             feed_forward_output_norm: output_norm(),
+            style,
         }
     }
 
-    /// The feed-forward half after what attention adds, and how its experts are used.
+    /// What attention reads.
     #[track_caller]
-    fn finish(&self, x: &Tensor, attention: Tensor) -> (Tensor, Option<Usage>) {
-        let normed = |norm: &Option<RmsNorm>, added: Tensor| match norm {
-            Some(norm) => norm.apply(&added),
-            None => added,
+    fn attention_input(&self, x: &Tensor) -> Tensor {
+        self.attention_norm.as_ref().map_or(x.clone(), |norm| norm.apply(x))
+    }
+
+    /// What one half adds, as it is added.
+    #[track_caller]
+    fn added(&self, norm: &Option<DecoderNorm>, added: Tensor) -> Tensor {
+        let added = norm.as_ref().map_or(added.clone(), |norm| norm.apply(&added));
+        if self.style.residual_scale == 1.0 { added } else { &added * self.style.residual_scale }
+    }
+
+    /// The feed-forward half after what attention made of its input, and how its experts are used.
+    #[track_caller]
+    fn finish(&self, x: &Tensor, input: &Tensor, attention: Tensor) -> (Tensor, Option<Usage>) {
+        let after = &(x + &self.added(&self.attention_output_norm, attention));
+        let normed = |x: &Tensor| self.feed_forward_norm.as_ref().map_or(x.clone(), |norm| norm.apply(x));
+        let inside = match self.style.residual {
+            ResidualForm::Sequential => normed(after),
+            ResidualForm::Parallel => normed(x),
+            ResidualForm::ParallelOneNorm => input.clone(),
         };
-        let x = &(x + &normed(&self.attention_output_norm, attention));
-        let inside = self.feed_forward_norm.apply(x);
         let (added, usage) = match &self.feed_forward {
             PositionWise::Dense(dense) => (dense.apply(&inside), None),
+            PositionWise::Plain(plain) => (plain.apply(&inside), None),
             PositionWise::Experts(experts) => {
                 let (added, usage) = experts.apply_with_usage(&inside);
                 let added = match &self.shared {
@@ -229,7 +292,7 @@ impl LlamaBlock {
                 (added, Some(usage))
             }
         };
-        (x + &normed(&self.feed_forward_output_norm, added), usage)
+        (after + &self.added(&self.feed_forward_output_norm, added), usage)
     }
 }
 
@@ -256,26 +319,37 @@ impl Llama {
                 others,
                 init_stacked(&keys[1], others, |key| LlamaBlock::init(key, config, options)),
             ),
-            norm: config.norm(config.hidden_size).with_fused(options.kernels.norm),
+            norm: config.norm(options.kernels.norm),
             lm_head: (config.head == Head::Own)
-                .then(|| Linear::init(&keys[2], config.hidden_size, config.vocab_size, Bias::None, weight)),
+                .then(|| Linear::init(&keys[2], config.hidden_size, config.vocab_size, config.style.head_bias, weight)),
             config: config.clone(),
             options: options.clone(),
         };
         model.map_leaves(|leaf| leaf.cast(options.precision.params()))
     }
 
-    /// Rotary positions of the layers at each place of the pattern.
+    /// What the layers at each place of the pattern know of positions.
     #[track_caller]
-    fn ropes(&self, positions: &Tensor) -> Vec<Rope> {
+    fn ropes(&self, positions: &Tensor) -> Vec<PlacePositions> {
         let config = &self.config;
-        let of = |theta: f64, scaling: &RopeScaling| Rope::new(positions, config.rotary(), theta, scaling);
-        let mut ropes = vec![of(config.rope_theta, &config.rope_scaling)];
+        let of = |theta: f64, scaling: &RopeScaling| PlacePositions {
+            rope: Some(Rope::new(positions, config.rotary(), theta, scaling)),
+            query_scale: None,
+        };
+        let mut places = vec![of(config.rope_theta, &config.rope_scaling)];
         if let Some(layers) = &config.global_layers {
-            ropes = vec![ropes.remove(0); layers.every - 1];
-            ropes.push(of(layers.rope_theta, &layers.rope_scaling));
+            places = vec![places.remove(0); layers.every - 1];
+            places.push(match layers.positions {
+                GlobalPositions::Rotary => of(layers.rope_theta, &layers.rope_scaling),
+                GlobalPositions::None => PlacePositions { rope: None, query_scale: None },
+                GlobalPositions::Grown { scale, floor } => {
+                    let steps = (&(&positions.cast(DType::F32) + 1.0) * floor.recip()).floor();
+                    let grown = &(&(&steps + 1.0).log() * scale) + 1.0;
+                    PlacePositions { rope: None, query_scale: Some(grown) }
+                }
+            });
         }
-        ropes
+        places
     }
 
     /// Activations of tokens `i32 [batch, positions]` before the first layer.
@@ -292,20 +366,34 @@ impl Llama {
         let ropes = self.ropes(&positions.queries);
         let contexts = self.contexts(&positions, &ropes);
         let context = &contexts[number % contexts.len()];
-        let added = block.attention.apply(&block.attention_norm.apply(x), context);
-        block.finish(x, added).0
+        let input = block.attention_input(x);
+        let added = block.attention.apply(&input, context);
+        block.finish(x, &input, added).0
     }
 
     /// What attention of the layers at each place of the pattern depends on.
-    fn contexts<'a>(&self, positions: &'a Positions, ropes: &'a [Rope]) -> Vec<Context<'a>> {
+    fn contexts<'a>(&self, positions: &'a Positions, places: &'a [PlacePositions]) -> Vec<Context<'a>> {
         let implementation = self.options.attention;
-        let of = |(place, rope): (usize, &'a Rope)| Context {
+        let of = |(place, known): (usize, &'a PlacePositions)| Context {
             positions,
             mask: self.config.mask(place),
             implementation,
-            rope: Some(rope),
+            rope: known.rope.as_ref(),
+            query_scale: known.query_scale.as_ref(),
         };
-        ropes.iter().enumerate().map(of).collect()
+        places.iter().enumerate().map(of).collect()
+    }
+
+    /// Logits as the style has them, of those of the head.
+    #[track_caller]
+    fn finished_logits(&self, logits: Tensor) -> Tensor {
+        let Style { logit_scale, logit_soft_cap, .. } = self.config.style;
+        let logits = if logit_scale == 1.0 { logits } else { &logits * logit_scale };
+        let logits = match logit_soft_cap {
+            Some(cap) => &(&logits * cap.recip()).tanh() * cap,
+            None => logits,
+        };
+        constrained_logits(logits)
     }
 
     #[track_caller]
@@ -332,8 +420,9 @@ impl LanguageModel for Llama {
             let x = carried(&self.embedded(tokens));
             let layer = |x: &Tensor, block: &LlamaBlock, place: usize| {
                 trace::scope("block", || {
-                    let added = block.attention.apply(&block.attention_norm.apply(x), &contexts[place]);
-                    let (x, usage) = block.finish(x, added);
+                    let input = block.attention_input(x);
+                    let added = block.attention.apply(&input, &contexts[place]);
+                    let (x, usage) = block.finish(x, &input, added);
                     (carried(&x), usage)
                 })
             };
@@ -372,12 +461,12 @@ impl LanguageModel for Llama {
             Some(head) => {
                 let weight = head.weight.at_use(compute, &["embed", "vocab"]);
                 Box::new(move |hidden| {
-                    trace::scope("lm_head", || constrained_logits(weight.matmul_as(hidden, DType::F32)))
+                    trace::scope("lm_head", || self.finished_logits(head.biased(weight.matmul_as(hidden, DType::F32))))
                 })
             }
             None => {
                 let table = self.token_embedding.ready(compute);
-                Box::new(move |hidden| trace::scope("lm_head", || constrained_logits(table.scores(hidden))))
+                Box::new(move |hidden| trace::scope("lm_head", || self.finished_logits(table.scores(hidden))))
             }
         }
     }
@@ -385,6 +474,10 @@ impl LanguageModel for Llama {
     #[track_caller]
     fn lm_head_weight(&self) -> Option<Tensor> {
         let compute = self.options.precision.compute();
+        let Style { logit_scale, logit_soft_cap, head_bias, .. } = self.config.style;
+        if logit_scale != 1.0 || logit_soft_cap.is_some() || head_bias == Bias::Zero {
+            return None;
+        }
         Some(match &self.lm_head {
             Some(head) => head.weight.at_use(compute, &["embed", "vocab"]).dense(compute).transpose(&[1, 0]),
             None => self.token_embedding.ready(compute).weight.dense(compute),
@@ -405,10 +498,10 @@ impl LanguageModel for Llama {
             let contexts = self.contexts(&positions, &ropes);
             let layer = |(x, cache): &(Tensor, KvCache), (block, layer): &(LlamaBlock, Tensor), place: usize| {
                 trace::scope("block", || {
-                    let normed = block.attention_norm.apply(x);
+                    let input = block.attention_input(x);
                     let (added, cache) =
-                        block.attention.extend(&normed, &contexts[place], cache, &CachePosition { layer, start });
-                    ((block.finish(x, added).0, cache), ())
+                        block.attention.extend(&input, &contexts[place], cache, &CachePosition { layer, start });
+                    ((block.finish(x, &input, added).0, cache), ())
                 })
             };
             let places = contexts.len();
