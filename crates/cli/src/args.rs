@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod cost;
+mod embed;
 mod generate;
 mod health;
 #[cfg(feature = "cloud")]
@@ -17,6 +18,7 @@ mod programs;
 mod quantize;
 #[cfg(feature = "cloud")]
 mod slices;
+mod transcribe;
 
 use std::path::PathBuf;
 
@@ -24,6 +26,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use accuracy::{AccuracyArgs, FrontEnd};
 pub(crate) use cost::CostArgs;
+pub(crate) use embed::{EmbedArgs, VectorArgs};
 pub(crate) use generate::{GenerateArgs, ModelArgs, SamplingArgs, ServeArgs};
 pub(crate) use health::{DiagnoseArgs, HangArgs};
 #[cfg(feature = "cloud")]
@@ -42,6 +45,7 @@ pub(crate) use slices::{
     CpArgs, DownArgs, ExecArgs, LogsArgs, LsArgs, LsWhat, ProjectArgs, ShellArgs, SliceArgs, SshArgs, UpArgs,
     WorkersArgs,
 };
+pub(crate) use transcribe::{TaskArg, TranscribeArgs};
 
 /// Run, train and plan models on Google TPUs: one binary, no Python, and no TPU needed to plan.
 #[derive(Debug, Parser)]
@@ -117,6 +121,10 @@ pub(crate) enum Command {
     Logs(LogsArgs),
     /// Write text with a model: of a Hugging Face folder, a GGUF file, or a `tpu train` run.
     Generate(GenerateArgs),
+    /// Make vectors of texts (embeddings) with an encoder or a decoder.
+    Embed(EmbedArgs),
+    /// Write speech down with a Whisper.
+    Transcribe(TranscribeArgs),
     /// Serve a model over HTTP with OpenAI's API.
     Serve(ServeArgs),
     /// Write a trained model as a Hugging Face folder, which transformers, vLLM and `tpu quantize` read.

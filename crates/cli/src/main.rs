@@ -81,6 +81,8 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         #[cfg(feature = "cloud")]
         Command::Logs(args) => commands::logs::run(&args, &output),
         Command::Generate(args) => commands::generate::run(&args, &output),
+        Command::Embed(args) => commands::embed::run(&args, &output),
+        Command::Transcribe(args) => commands::transcribe::run(&args, &output),
         Command::Serve(args) => commands::serve::run(&args, &output),
         Command::Export(args) => commands::export::run(&args, &output),
         Command::Quantize(args) => commands::quantize::run(&args, &output),

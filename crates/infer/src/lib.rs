@@ -17,6 +17,7 @@
 mod chat;
 mod choose;
 mod draft;
+mod embed;
 mod engine;
 mod error;
 mod fit;
@@ -30,10 +31,12 @@ mod sharding;
 mod sizes;
 mod slots;
 mod source;
+mod speech;
 mod steps;
 mod text;
 
 pub use chat::{ChatTemplate, Message};
+pub use embed::{EmbedOptions, Embedder, Pooling, TextEmbedding, TooLong, VectorLength, is_encoder};
 pub use engine::Engine;
 pub use error::Error;
 pub use options::{DraftOptions, InferenceOptions};
@@ -41,3 +44,4 @@ pub use request::{
     FinishReason, MAX_LOG_PROBABILITIES, Request, RequestId, SamplingOptions, TokenEvent, TokenProbability,
 };
 pub use source::{OpenOptions, OpenedModel, TextParts};
+pub use speech::{SpeechOptions, SpeechTask, Transcriber, Transcript, WavAudio};

@@ -1,16 +1,19 @@
 """OpenAI's own client against a server: chats, streams, tools, several answers, log probabilities, refusals, and a crowd.
 
 openai_client.py ADDRESS KEY MODEL REQUESTS AT_ONCE
+openai_client.py ADDRESS KEY MODEL embeddings ANSWERS.json
 
 Exits with an assertion where an answer is not what the API promises.
 """
 
 import asyncio
+import json
 import sys
 
 import openai
 
-ADDRESS, KEY, MODEL, REQUESTS, AT_ONCE = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
+ADDRESS, KEY, MODEL = sys.argv[1:4]
+REQUESTS, AT_ONCE = (0, 0) if sys.argv[4] == "embeddings" else map(int, sys.argv[4:6])
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Say something."}]
 TOOL = {
     "type": "function",
@@ -98,4 +101,31 @@ async def crowd():
     assert len(set(answers)) == 7, "the same question got several answers"
 
 
-main()
+def embeddings(path):
+    """Vectors by the client's own ways of asking, against those of a file."""
+    client = openai.OpenAI(base_url=f"{ADDRESS}/v1", api_key=KEY, max_retries=0)
+    with open(path) as file:
+        expected = json.load(file)
+    texts = [line["text"] for line in expected]
+    # The client asks for base64 where nothing is said, and decodes it.
+    for more in ({}, {"encoding_format": "float"}):
+        made = client.embeddings.create(model=MODEL, input=texts, **more)
+        assert [one.index for one in made.data] == list(range(len(texts)))
+        for one, line in zip(made.data, expected):
+            assert max(abs(a - b) for a, b in zip(one.embedding, line["vector"], strict=True)) < 1e-4, line["text"]
+        assert made.usage.prompt_tokens == sum(len(line["tokens"]) for line in expected)
+    by_tokens = client.embeddings.create(model=MODEL, input=expected[0]["tokens"]).data[0].embedding
+    alone = client.embeddings.create(model=MODEL, input=texts[0]).data[0].embedding
+    assert max(abs(a - b) for a, b in zip(by_tokens, alone)) < 1e-6
+    short = client.embeddings.create(model=MODEL, input=texts[0], dimensions=8).data[0].embedding
+    assert len(short) == 8 and abs(sum(x * x for x in short) - 1) < 1e-5
+    assert "dimensions" in refused(openai.BadRequestError, lambda: client.embeddings.create(model=MODEL, input="w1", dimensions=33))
+    assert "at most 20" in refused(openai.BadRequestError, lambda: client.embeddings.create(model=MODEL, input="w1 " * 30))
+    assert "inputs" in refused(openai.BadRequestError, lambda: client.embeddings.create(model=MODEL, input=[]))
+    refused(openai.NotFoundError, lambda: client.embeddings.create(model="another", input="w1"))
+    refused(openai.NotFoundError, lambda: client.completions.create(model=MODEL, prompt="w1"))
+    stranger = openai.OpenAI(base_url=f"{ADDRESS}/v1", api_key="guessed", max_retries=0)
+    refused(openai.AuthenticationError, lambda: stranger.embeddings.create(model=MODEL, input="w1"))
+
+
+embeddings(sys.argv[5]) if sys.argv[4] == "embeddings" else main()

@@ -7,6 +7,7 @@ use clap::Args;
 use trace::{DTypePolicy, Mesh};
 
 use super::ConfigFileArgs;
+use super::embed::VectorArgs;
 use super::keys::CheckpointKeyArgs;
 
 #[derive(Debug, Args)]
@@ -149,6 +150,11 @@ pub(crate) struct ServeArgs {
     /// Starts without compiling programs beforehand: the first requests wait for them.
     #[arg(long)]
     pub(crate) no_warm_up: bool,
+    /// Serves vectors (/v1/embeddings) and no texts; encoders serve nothing else.
+    #[arg(long)]
+    pub(crate) embeddings: bool,
+    #[command(flatten)]
+    pub(crate) embed: VectorArgs,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
 }

@@ -17,6 +17,7 @@ pub(crate) mod diagnose;
 pub(crate) mod doctor;
 #[cfg(feature = "cloud")]
 pub(crate) mod down;
+pub(crate) mod embed;
 pub(crate) mod eval;
 #[cfg(feature = "cloud")]
 pub(crate) mod exec;
@@ -57,6 +58,7 @@ mod slices;
 #[cfg(feature = "cloud")]
 pub(crate) mod ssh;
 pub(crate) mod train;
+pub(crate) mod transcribe;
 #[cfg(feature = "cloud")]
 pub(crate) mod up;
 pub(crate) mod weights;

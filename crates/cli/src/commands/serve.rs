@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use infer::InferenceOptions;
-use infer::server::{InferenceServer, ServerOptions};
+use infer::server::{EmbeddingServer, EmbeddingServerOptions, InferenceServer, ServerOptions};
+use infer::{EmbedOptions, InferenceOptions};
 use runtime::Backend;
 use serde::Serialize;
 
 use crate::args::ServeArgs;
-use crate::commands::generate;
 use crate::commands::run::{isolate_again, must_isolate};
+use crate::commands::{embed, generate};
 use crate::failure::{Answer, Failure};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -45,11 +45,14 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<Answer, Failure> 
     if api_keys.is_empty() && !args.host.is_loopback() {
         eprintln!("warning: everybody who reaches {} may ask; give --api-keys FILE or ${KEY_VARIABLE}", args.host);
     }
-    let source = generate::open(&args.folder, &args.model)?;
-    let max_length = args.max_length.unwrap_or(DEFAULT_LENGTH.min(source.max_positions()));
     let folder = Path::new(&args.folder);
     let named = folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let model = args.name.clone().or(named).unwrap_or_else(|| "model".into());
+    if args.embeddings || infer::is_encoder(folder) {
+        return serve_vectors(args, &Backend::auto(&device)?, model, api_keys, output);
+    }
+    let source = generate::open(&args.folder, &args.model)?;
+    let max_length = args.max_length.unwrap_or(DEFAULT_LENGTH.min(source.max_positions()));
     let engine = InferenceOptions {
         rows: args.batch,
         max_length,
@@ -73,6 +76,38 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<Answer, Failure> 
     let address = format!("http://{}", server.address()?);
     let record = Record { version: 1, address: address.clone(), model: model.clone(), max_length, batch: args.batch };
     output.record(&record, || format!("serving {model} at {address}/v1\n"))?;
+    server.run(&stop, Duration::from_secs(args.drain))?;
+    eprintln!("stopped");
+    Ok(Answer::Yes)
+}
+
+/// Serves `/v1/embeddings` alone.
+fn serve_vectors(
+    args: &ServeArgs,
+    backend: &Backend,
+    model: String,
+    api_keys: Vec<String>,
+    output: &Output,
+) -> Result<Answer, Failure> {
+    let options = EmbeddingServerOptions {
+        embed: EmbedOptions {
+            max_length: args.max_length,
+            batch: args.batch,
+            tokenizer: args.model.tokenizer.clone(),
+            ..embed::options(&args.embed, args.model.precision)
+        },
+        model: model.clone(),
+        api_keys,
+        max_waiting: args.max_waiting,
+        max_body_bytes: MAX_BODY_BYTES,
+    };
+    let address = SocketAddr::new(args.host, args.port);
+    let server = EmbeddingServer::start(backend, Path::new(&args.folder), options, address)?;
+    let stop = stop::on_signal();
+    let address = format!("http://{}", server.address()?);
+    let max_length = server.max_length();
+    let record = Record { version: 1, address: address.clone(), model: model.clone(), max_length, batch: args.batch };
+    output.record(&record, || format!("serving vectors of {model} at {address}/v1\n"))?;
     server.run(&stop, Duration::from_secs(args.drain))?;
     eprintln!("stopped");
     Ok(Answer::Yes)

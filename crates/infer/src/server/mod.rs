@@ -2,6 +2,7 @@
 
 mod answers;
 mod asked;
+mod embeddings;
 mod metrics;
 mod routes;
 mod worker;
@@ -13,6 +14,8 @@ use std::time::Duration;
 
 use runtime::Backend;
 use telemetry::Registry;
+
+pub use self::embeddings::{EmbeddingServer, EmbeddingServerOptions};
 
 use crate::error::Error;
 use crate::options::InferenceOptions;

@@ -55,7 +55,7 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    fn new(status: StatusCode, message: impl Into<String>) -> Refusal {
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Refusal {
         Refusal { status, message: message.into() }
     }
 }
@@ -88,7 +88,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-fn json_response(status: StatusCode, body: &Value) -> Response {
+pub(crate) fn json_response(status: StatusCode, body: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
@@ -278,7 +278,7 @@ impl Shared {
     }
 }
 
-fn parsed<T: DeserializeOwned>(body: &Bytes) -> Result<T, Refusal> {
+pub(crate) fn parsed<T: DeserializeOwned>(body: &Bytes) -> Result<T, Refusal> {
     serde_json::from_slice(body).map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, format!("the request: {error}")))
 }
 
@@ -351,11 +351,7 @@ async fn nowhere() -> Refusal {
 
 /// Lets requests with a key through; `/health` needs none.
 async fn guard(State(shared): State<Arc<Shared>>, request: HttpRequest, next: Next) -> Response {
-    let keys = &shared.options.api_keys;
-    let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or("");
-    let is_open = keys.is_empty() || request.uri().path() == "/health";
-    if is_open || keys.iter().fold(false, |found, key| found | is_same(key.as_bytes(), given.as_bytes())) {
+    if has_key(&shared.options.api_keys, &request) {
         let response = next.run(request).await;
         if !response.status().is_success() {
             shared.metrics.refused();
@@ -364,6 +360,14 @@ async fn guard(State(shared): State<Arc<Shared>>, request: HttpRequest, next: Ne
     }
     shared.metrics.refused();
     Refusal::new(StatusCode::UNAUTHORIZED, "the API key is missing or unknown").into_response()
+}
+
+/// Whether a request has one of the keys, or needs none.
+pub(crate) fn has_key(keys: &[String], request: &HttpRequest) -> bool {
+    let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or("");
+    let is_open = keys.is_empty() || request.uri().path() == "/health";
+    is_open || keys.iter().fold(false, |found, key| found | is_same(key.as_bytes(), given.as_bytes()))
 }
 
 /// Compares in a time that does not depend on where they differ.

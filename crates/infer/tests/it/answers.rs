@@ -22,7 +22,7 @@ fn greedy(max_tokens: usize) -> SamplingOptions {
 #[test]
 fn answers_are_those_of_transformers() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(folders) = peer("answers_are_those_of_transformers", folder.path()) else { return };
+    let Some(folders) = peer("answers_are_those_of_transformers", "answers", folder.path()) else { return };
     assert_eq!(folders.len(), 35);
     let backend = cpu();
     for folder in &folders {

@@ -14,10 +14,10 @@ use testkit::{Needed, repository, require};
 use trace::{Key, Tensor, Tree};
 
 /// Small models with transformers' answers, one folder each; `None` where there is no PyTorch.
-pub(crate) fn peer(test: &str, folder: &Path) -> Option<Vec<PathBuf>> {
+pub(crate) fn peer(test: &str, task: &str, folder: &Path) -> Option<Vec<PathBuf>> {
     let python = require(test, Needed::TorchPython)?;
     let script = repository().join("crates/testkit/python/nn_peer.py");
-    let output = Command::new(python).arg(script).arg("answers").arg(folder).output().unwrap();
+    let output = Command::new(python).arg(script).arg(task).arg(folder).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut folders: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     folders.sort();

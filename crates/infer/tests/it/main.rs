@@ -2,7 +2,9 @@
 
 mod answers;
 mod drafts;
+mod embeddings;
 mod fits;
 mod harness;
 mod schedules;
 mod serving;
+mod speech;
