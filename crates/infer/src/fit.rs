@@ -128,19 +128,20 @@ impl<'a> EngineMemory<'a> {
             gib(self.limit),
             gib(needed - self.limit)
         );
-        let room = self.limit.saturating_sub(before.saturating_add(temporaries));
-        Err(Error::setting(message, self.remedies(model, sizes, &cache, bytes, room)?))
+        let besides = before.saturating_add(temporaries);
+        Err(Error::setting(message, self.remedies(model, sizes, &cache, bytes, besides)?))
     }
 
-    /// What would fit into so many bytes of a device.
+    /// What would fit into a device, so many bytes of which are taken by others.
     fn remedies<M: LanguageModel>(
         &self,
         model: &M,
         sizes: StepSizes,
         cache: &KvCache,
         bytes: &ModelBytes,
-        room: u64,
+        besides: u64,
     ) -> Result<String, Error> {
+        let room = self.limit.saturating_sub(besides);
         let mut all = Vec::new();
         let row = bytes.cache.div_ceil(sizes.rows.max(1) as u64);
         let rows = room.saturating_sub(bytes.weights).checked_div(row).unwrap_or(0);
