@@ -13,7 +13,9 @@ use fleet::supervisor::{
 use super::world::{Chances, Fault, Random, World};
 
 /// Steps of the program, one a second.
-pub(super) const STEPS: u32 = 120;
+pub(super) const STEPS: u64 = 120;
+/// Steps of one that still runs when requests are filled that were given up 70 minutes before.
+const MANY_STEPS: u64 = 5_000;
 /// Supervisors that die in one schedule, at most.
 const MAX_KILLS: usize = 15;
 /// A schedule that takes longer is stuck.
@@ -36,6 +38,7 @@ pub(super) struct Schedule {
     /// A second supervisor starts with the first.
     has_two: bool,
     stop_at: Option<u64>,
+    steps: u64,
 }
 
 /// What came of a run.
@@ -66,6 +69,7 @@ impl Schedule {
             pauses: 0,
             has_two: false,
             stop_at: None,
+            steps: STEPS,
         }
     }
 
@@ -96,12 +100,17 @@ impl Schedule {
             busy: chance(12),
             failed_request: chance(6),
             late: 0,
+            hides_late: false,
         };
         let kills = chance(60);
         let pauses = chance(200);
         let chances = Chances { late: if random.one_in(16) { 3 } else { 0 }, ..chances };
+        // The job goes on until every late request has shown itself.
+        let hides_late = random.one_in(16);
+        let chances = if hides_late { Chances { late: 2, hides_late, ..chances } } else { chances };
         let is_elastic = random.one_in(3);
         let limits = match random.below(8) {
+            _ if hides_late => "wait = '2m'\n",
             0 => "budget = '$9'\n",
             1 => "deadline = '3m'\n",
             2 => "wait = '2m'\n",
@@ -130,7 +139,8 @@ impl Schedule {
             kills,
             pauses,
             has_two: random.one_in(3),
-            stop_at: random.one_in(15).then(|| 1_030 + random.below(150)),
+            stop_at: (random.one_in(15) && !hides_late).then(|| 1_030 + random.below(150)),
+            steps: if hides_late { MANY_STEPS } else { STEPS },
         }
     }
 }
@@ -280,14 +290,20 @@ impl JobWorkers for Door {
 
     fn start(&self, epoch: u64, attempt: &JobAttempt) {
         if self.enter() {
-            with(|drive| drive.world.start(epoch, attempt));
+            with(|drive| {
+                drive.speaks(self.id, epoch);
+                drive.world.start(epoch, attempt);
+            });
             self.leave();
         }
     }
 
     fn stop(&self, epoch: u64, attempt: &JobAttempt, how: StopHow) {
         if self.enter() {
-            with(|drive| drive.world.stop(epoch, attempt, how));
+            with(|drive| {
+                drive.speaks(self.id, epoch);
+                drive.world.stop(epoch, attempt, how);
+            });
             self.leave();
         }
     }
@@ -381,7 +397,11 @@ fn turn(id: usize) {
             Ok(tick) if tick.is_over => None,
             Ok(tick) => {
                 seat.due = now + (tick.wait_ms / 1000).max(1);
+                let holds = supervisor.state().is_some();
                 seat.supervisor = Some(supervisor);
+                if holds {
+                    drive.world.supervised();
+                }
                 None
             }
             Err(SupervisorError::Journal(_)) => {
@@ -417,7 +437,7 @@ pub(super) fn run(schedule: &Schedule) -> Result<Outcome, String> {
     world.quota = schedule.quota;
     world.without_stock = schedule.without_stock.iter().map(|(zone, until)| ((*zone).to_string(), *until)).collect();
     world.faults = schedule.faults.clone();
-    world.steps = STEPS.into();
+    world.steps = schedule.steps;
     let drive = Drive {
         world,
         schedule: schedule.clone(),
@@ -499,7 +519,7 @@ fn ended(drive: &mut Drive, job: &JobFile) -> Result<Outcome, String> {
     if let Ending::GivenUp { why } = &ending {
         return Err(format!("given up: {why}"));
     }
-    if ending == Ending::Finished && world.saved != Some(u64::from(STEPS)) {
+    if ending == Ending::Finished && world.saved != Some(world.steps) {
         return Err(format!("it finished at step {:?}", world.saved));
     }
     if state.step != world.saved && ending == Ending::Finished {

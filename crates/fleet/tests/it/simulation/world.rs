@@ -12,6 +12,10 @@ const SAVE_EVERY: u64 = 10;
 
 /// An abandoned request is filled so much later.
 const LATE_S: u64 = 4_200;
+/// Requests after this time are not late: a job that goes on for [`LATE_S`] longer sees all that are.
+const LATE_UNTIL: u64 = 1_200;
+/// A slice that no process uses, while the job runs in another zone, is gone after so many looks of a supervisor.
+const MOST_UNUSED: u64 = 60;
 
 /// A small generator: the same numbers for the same seed.
 #[derive(Clone, Debug)]
@@ -76,7 +80,22 @@ struct Slice {
     lost: Option<u64>,
     failed: Option<&'static str>,
     deleted_at: Option<u64>,
+    /// Looks of supervisors while it was ready for nobody.
+    unused: u64,
     machines: Vec<Machine>,
+}
+
+impl Slice {
+    /// Whether its request is on its way, and nothing that is asked reaches it.
+    fn is_on_its_way(&self) -> bool {
+        self.filled_at >= self.created + LATE_S && self.ready_at.is_none()
+    }
+
+    /// Whether a process lives on it.
+    fn is_used(&self) -> bool {
+        let lives = |process: &Process| process.exit.is_none();
+        self.machines.iter().any(|machine| machine.is_alive && machine.process.as_ref().is_some_and(lives))
+    }
 }
 
 /// What may go wrong by chance: one in so many calls, 0 never.
@@ -87,6 +106,8 @@ pub(super) struct Chances {
     pub(super) busy: u64,
     pub(super) failed_request: u64,
     pub(super) late: u64,
+    /// Whether nobody is shown a late request before it is filled.
+    pub(super) hides_late: bool,
 }
 
 pub(super) struct World {
@@ -184,7 +205,7 @@ impl World {
             return Err(ProviderError::Quota("TPUS".into()));
         }
         let mut filled_at = self.now + 5 + self.random.below(40);
-        if self.random.one_in(self.chances.late) {
+        if self.now <= LATE_UNTIL && self.random.one_in(self.chances.late) {
             filled_at = self.now + LATE_S;
         }
         let is_late = filled_at >= self.now + LATE_S;
@@ -201,6 +222,7 @@ impl World {
             lost: None,
             failed,
             deleted_at: None,
+            unused: 0,
             machines: Vec::new(),
         };
         self.slices.insert(name.clone(), slice);
@@ -240,21 +262,25 @@ impl World {
     pub(super) fn list(&self, zone: &str, labels: &BTreeMap<String, String>) -> Vec<ProvidedSlice> {
         let has = |slice: &&Slice| {
             slice.request.id.zone == zone
+                && !self.is_hidden(slice)
                 && labels.iter().all(|(key, value)| slice.request.labels.get(key) == Some(value))
         };
         self.slices.values().filter(has).map(|slice| self.shown(slice)).collect()
     }
 
     pub(super) fn get(&self, id: &SliceId) -> Option<ProvidedSlice> {
-        self.slices.get(&id.name).map(|slice| self.shown(slice))
+        self.slices.get(&id.name).filter(|slice| !self.is_hidden(slice)).map(|slice| self.shown(slice))
+    }
+
+    fn is_hidden(&self, slice: &Slice) -> bool {
+        self.chances.hides_late && slice.is_on_its_way()
     }
 
     pub(super) fn delete(&mut self, id: &SliceId) {
         let takes = 2 + self.random.below(10);
         let now = self.now;
         // A request that is late is deleted by nobody before it is filled, whatever the answer says.
-        let is_late = |slice: &&mut Slice| slice.filled_at >= slice.created + LATE_S && slice.ready_at.is_none();
-        if let Some(slice) = self.slices.get_mut(&id.name).filter(|slice| !is_late(slice)) {
+        if let Some(slice) = self.slices.get_mut(&id.name).filter(|slice| !slice.is_on_its_way()) {
             slice.deleted_at.get_or_insert(now + takes);
         }
     }
@@ -300,6 +326,8 @@ impl World {
         if places.len() != attempt.places.len() {
             self.broken = Some("two processes on one machine".into());
         }
+        let newest = self.saved.unwrap_or(0);
+        let mut has_begun = false;
         for place in &attempt.places {
             let from = self.now + 2 + self.random.below(6);
             let Some(machine) = self.machine(place) else { continue };
@@ -307,6 +335,26 @@ impl World {
             if machine.is_reachable && machine.is_alive && machine.fence <= epoch && !is_busy {
                 machine.fence = epoch;
                 machine.process = Some(Process { attempt: attempt.number, from, exit: None, told: None });
+                has_begun = true;
+            }
+        }
+        if has_begun && attempt.from_step.unwrap_or(0) != newest {
+            let (number, from) = (attempt.number, attempt.from_step);
+            self.broken = Some(format!("attempt {number} begins after step {from:?}, and the newest is {newest}"));
+        }
+    }
+
+    /// A supervisor has looked at everything: what nobody uses while the job runs elsewhere does not stay for long.
+    pub(super) fn supervised(&mut self) {
+        let now = self.now;
+        let used = self.slices.values().filter(|slice| slice.is_used());
+        let zones: Vec<String> = used.map(|slice| slice.request.id.zone.clone()).collect();
+        for (name, slice) in &mut self.slices {
+            let is_there = slice.ready_at.is_some_and(|at| now >= at) && slice.deleted_at.is_none();
+            let runs_elsewhere = zones.iter().any(|zone| *zone != slice.request.id.zone);
+            slice.unused = if is_there && !slice.is_used() && runs_elsewhere { slice.unused + 1 } else { 0 };
+            if slice.unused > MOST_UNUSED {
+                self.broken = Some(format!("{name} is paid for and not used since long at {now}"));
             }
         }
     }
@@ -387,8 +435,9 @@ impl World {
         for name in gone {
             self.slices.remove(&name);
         }
+        let what = if self.chances.hides_late { "unseen, filled 70 minutes later" } else { "filled 70 minutes later" };
         for _ in 0..late {
-            self.meet("filled 70 minutes later");
+            self.meet(what);
         }
     }
 
