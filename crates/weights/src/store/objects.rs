@@ -155,22 +155,12 @@ impl ObjectReader {
                 if rest.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@')) {
                     return Err(wrong("it has a user or a password in it; use a signed address, or a bucket"));
                 }
-                let is_plain = scheme == "http";
-                if is_plain && !is_loopback(host) {
+                if scheme == "http" && !is_loopback(host) {
                     return Err(wrong(
                         "http is for this machine only, because anybody on the way could change the data; use https",
                     ));
                 }
-                choose_cryptography();
-                // Without `AllowHttp` redirects to http are refused too.
-                let client = HttpBuilder::new()
-                    .with_retry(retry(&self.access))
-                    .with_config(timeout_key(), timeout(&self.access))
-                    .with_config(ClientConfigKey::AllowHttp, is_plain.to_string())
-                    .with_url(address)
-                    .build()
-                    .map_err(|error| failed("opening", &shown, error))?;
-                Ok(RemoteObject { client: Arc::new(client), path: Path::default(), address: shown, is_web: true })
+                web_object(address, shown, &self.access, ClientOptions::new())
             }
             _ => Err(wrong(&format!("the scheme `{scheme}` is not known; gs, s3 and https are"))),
         }
@@ -303,6 +293,22 @@ impl ObjectReader {
             });
         }
     }
+}
+
+/// A file of a web server. One of https stays there: redirects to http are refused.
+fn web_object(address: &str, shown: String, access: &Access, options: ClientOptions) -> Result<RemoteObject, Error> {
+    choose_cryptography();
+    let is_plain = address.starts_with("http://");
+    // Without `AllowHttp` redirects to http are refused too.
+    let client = HttpBuilder::new()
+        .with_client_options(options)
+        .with_retry(retry(access))
+        .with_config(timeout_key(), timeout(access))
+        .with_config(ClientConfigKey::AllowHttp, is_plain.to_string())
+        .with_url(address)
+        .build()
+        .map_err(|error| failed("opening", &shown, error))?;
+    Ok(RemoteObject { client: Arc::new(client), path: Path::default(), address: shown, is_web: true })
 }
 
 async fn read_range(
@@ -444,7 +450,108 @@ fn is_loopback(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::path::Path as FilePath;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::{ServerConfig, ServerConnection, StreamOwned};
+    use testkit::{WebServer, make_certificates};
+
     use super::*;
+
+    /// A server of one file over https, which sends clients elsewhere once it is told to. Its address.
+    fn https_server(folder: &FilePath, bytes: Vec<u8>, to: String, sends_on: Arc<AtomicBool>) -> String {
+        choose_cryptography();
+        let certificate = CertificateDer::from_pem_file(folder.join("server.pem")).unwrap();
+        let key = PrivateKeyDer::from_pem_file(folder.join("server.key")).unwrap();
+        let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
+        let config = Arc::new(config);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let connection = ServerConnection::new(config.clone()).unwrap();
+                let mut stream = BufReader::new(StreamOwned::new(connection, client));
+                let mut range = None;
+                let mut line = String::new();
+                // A client that goes away ends its connection, and nothing else.
+                while stream.read_line(&mut line).is_ok_and(|read| read > 2) {
+                    if let Some(value) = line.to_ascii_lowercase().strip_prefix("range: bytes=") {
+                        let (start, end) = value.trim().split_once('-').unwrap();
+                        range = Some((start.parse::<usize>().unwrap(), end.parse::<usize>().unwrap()));
+                    }
+                    line.clear();
+                }
+                let stream = stream.get_mut();
+                let (start, end) = range.unwrap_or((0, bytes.len() - 1));
+                let body = &bytes[start..=end.min(bytes.len() - 1)];
+                let _ = match sends_on.load(Ordering::SeqCst) {
+                    true => write!(stream, "HTTP/1.1 302 Found\r\nlocation: {to}\r\n"),
+                    false => {
+                        let size = bytes.len();
+                        write!(stream, "HTTP/1.1 206 Partial Content\r\ncontent-range: bytes {start}-{end}/{size}\r\n")
+                    }
+                };
+                let length = if sends_on.load(Ordering::SeqCst) { 0 } else { body.len() };
+                let _ = write!(stream, "etag: \"one\"\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+                let _ = stream.write_all(&body[..length]);
+                stream.conn.send_close_notify();
+                let _ = stream.flush();
+            }
+        });
+        format!("https://127.0.0.1:{port}/a.bin")
+    }
+
+    /// Keeps what comes, and tells the end.
+    struct Kept(Vec<u8>, std::sync::mpsc::Sender<Result<Vec<u8>, Error>>);
+
+    impl RangeSink for Kept {
+        fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
+            self.0.extend_from_slice(bytes);
+            Ok(())
+        }
+
+        fn end(self: Box<Self>, result: Result<(), Error>) {
+            let Kept(bytes, to) = *self;
+            let _ = to.send(result.map(|()| bytes));
+        }
+    }
+
+    #[test]
+    fn an_https_server_cannot_send_a_reader_to_http() {
+        let folder = tempfile::tempdir().unwrap();
+        make_certificates(folder.path(), "127.0.0.1");
+        let contents: Vec<u8> = (0..5000u32).map(|n| (n % 251) as u8).collect();
+        let plain = WebServer::start(contents.clone(), Some("one"));
+        let sends_on = Arc::new(AtomicBool::new(false));
+        let address = https_server(folder.path(), contents.clone(), plain.address("a.bin"), sends_on.clone());
+        let authority = std::fs::read(folder.path().join("ca.pem")).unwrap();
+        let authority = object_store::Certificate::from_pem(&authority).unwrap();
+        // The server's own authority is the only one believed, so that nothing depends on this machine's.
+        let options = ClientOptions::new().with_root_certificate(authority).with_no_system_certificates(true);
+        let access = Access { max_retries: 1, first_pause: Duration::from_millis(1), ..Access::default() };
+        let object = web_object(&address, address.clone(), &access, options).unwrap();
+        let reader = ObjectReader::new(access).unwrap();
+        let version = reader.version(&object).unwrap();
+        let read = |range: Range<u64>| {
+            let (sender, receiver) = channel();
+            reader.fetch(&object, &version, range, Box::new(Kept(Vec::new(), sender)));
+            receiver.recv().unwrap()
+        };
+        assert!(read(0..3000).unwrap() == contents[..3000]);
+        // In the middle of a run the server sends it on, to one that has the same file.
+        sends_on.store(true, Ordering::SeqCst);
+        let refused = read(3000..5000).unwrap_err();
+        let causes = std::iter::successors(Some(&refused as &dyn std::error::Error), |error| error.source());
+        let said: String = causes.map(|error| format!("{error}; ")).collect();
+        assert!(said.contains("redirect"), "{said}");
+        assert_eq!(plain.heal().0, Vec::<String>::new(), "the other server was asked");
+        sends_on.store(false, Ordering::SeqCst);
+        assert!(read(3000..5000).unwrap() == contents[3000..]);
+    }
 
     #[test]
     fn addresses_are_understood_or_refused() {
