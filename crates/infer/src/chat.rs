@@ -33,6 +33,7 @@ pub struct Message {
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
+    text: String,
     special: Vec<(String, String)>,
 }
 
@@ -75,7 +76,12 @@ impl ChatTemplate {
             Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
         });
         environment.add_template_owned("chat", text.to_string()).map_err(failed)?;
-        Ok(ChatTemplate { environment, special })
+        Ok(ChatTemplate { environment, text: text.to_string(), special })
+    }
+
+    /// The template itself.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     /// The prompt of messages; it ends where the assistant begins to speak. `tools` are functions it may call, as JSON schemas.

@@ -23,6 +23,19 @@ pub(crate) struct ChoiceRows {
     pub(crate) seed: Tensor,
     /// Of requests with penalties.
     pub(crate) penalties: Option<PenaltyRows>,
+    /// Of requests that like some tokens more or less.
+    pub(crate) biases: Option<BiasRows>,
+    /// `u32 [rows, words]`: a bit for each token, 1 where it may be chosen; of requests with a form.
+    pub(crate) allowed: Option<Tensor>,
+}
+
+/// What is added to logits.
+#[derive(Clone, Debug, Tree)]
+pub(crate) struct BiasRows {
+    /// `i32 [rows, entries]`; filled up with numbers outside of the vocabulary.
+    pub(crate) tokens: Tensor,
+    /// `f32 [rows, entries]`.
+    pub(crate) values: Tensor,
 }
 
 /// Penalties of each row, and the tokens that they count.
@@ -75,6 +88,14 @@ pub(crate) fn choose(
     let logits = match &rows.penalties {
         Some(penalties) => penalized(logits, penalties),
         None => logits.clone(),
+    };
+    let logits = match &rows.biases {
+        Some(biases) => biased(&logits, biases),
+        None => logits,
+    };
+    let logits = match &rows.allowed {
+        Some(allowed) => masked(&logits, allowed),
+        None => logits,
     };
     let greedy = logits.argmax(-1).cast(DType::I32);
     let token = match choice {
@@ -139,6 +160,40 @@ fn least_kept(bits: &Tensor, weights: &Tensor, target: &Tensor) -> Tensor {
     low
 }
 
+/// Logits, with what requests add to some of them.
+#[track_caller]
+fn biased(logits: &Tensor, biases: &BiasRows) -> Tensor {
+    let inputs = (logits.clone(), biases.tokens.clone(), biases.values.clone());
+    vmap(
+        |(logits, tokens, values): &(Tensor, Tensor, Tensor)| {
+            logits.scatter(&tokens.expand(-1), values, one_by_one(), Update::Add)
+        },
+        &inputs,
+    )
+}
+
+/// Logits, but for tokens that are not allowed: these are -infinity.
+#[track_caller]
+fn masked(logits: &Tensor, allowed: &Tensor) -> Tensor {
+    let (rows, words) = (allowed.dim(0), allowed.dim(1));
+    let bits = u32::BITS as usize;
+    let place = Tensor::iota(DType::U32, &[rows, words, bits], 2);
+    let one = Tensor::full(DType::U32, &[rows, words, bits], 1.0);
+    let spread = allowed.expand(-1).broadcast_to(&[rows, words, bits]).shift_right(&place).and(&one);
+    let is_allowed = spread.equals(&one).reshape(&[rows, words * bits]).slice(1, 0..logits.dim(-1));
+    is_allowed.select(logits, &logits.full_like(f64::NEG_INFINITY))
+}
+
+/// Numbers that are put into a vector, each at its index.
+fn one_by_one() -> hlo::dims::ScatterDims {
+    hlo::dims::ScatterDims {
+        inserted_window_dims: vec![0],
+        scatter_dims_to_operand_dims: vec![0],
+        index_vector_dim: 1,
+        ..hlo::dims::ScatterDims::default()
+    }
+}
+
 /// Logits after penalties.
 #[track_caller]
 fn penalized(logits: &Tensor, penalties: &PenaltyRows) -> Tensor {
@@ -148,15 +203,9 @@ fn penalized(logits: &Tensor, penalties: &PenaltyRows) -> Tensor {
     let inputs = (tokens.clone(), is_generated, logits.full_like(0.0));
     let (seen, generated) = vmap(
         |(tokens, is_generated, none): &(Tensor, Tensor, Tensor)| {
-            let dims = hlo::dims::ScatterDims {
-                inserted_window_dims: vec![0],
-                scatter_dims_to_operand_dims: vec![0],
-                index_vector_dim: 1,
-                ..hlo::dims::ScatterDims::default()
-            };
             let at = tokens.expand(-1);
-            let seen = none.scatter(&at, &is_generated.full_like(1.0), dims.clone(), Update::Add);
-            (seen, none.scatter(&at, is_generated, dims, Update::Add))
+            let seen = none.scatter(&at, &is_generated.full_like(1.0), one_by_one(), Update::Add);
+            (seen, none.scatter(&at, is_generated, one_by_one(), Update::Add))
         },
         &inputs,
     );

@@ -4,10 +4,12 @@
 //! step's input, and what the host does with tokens (text, stop texts, the next requests) is done beside the device's work.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use data::Tokenizer;
 use runtime::{Backend, Platform};
 
+use crate::constraint::{Constraints, Guide, Guided};
 use crate::error::Error;
 use crate::launched::{Launched, Picked};
 use crate::load::load;
@@ -29,6 +31,7 @@ pub struct Engine {
     steps: Box<dyn Steps>,
     tokenizer: Option<Tokenizer>,
     end_tokens: Vec<u32>,
+    constraints: Arc<Constraints>,
     sizes: StepSizes,
     vocabulary: usize,
     cache_bytes: u64,
@@ -66,11 +69,18 @@ struct Running {
     /// Tokens that are being chosen and were not read yet.
     unread: usize,
     text: AnswerText,
+    /// What may come next, where the answer has a form.
+    guide: Option<Guide>,
 }
 
 impl Running {
     fn choice(&self) -> RowChoice<'_> {
-        RowChoice { sampling: &self.request.sampling, prompt: &self.request.prompt, generated: &self.generated }
+        RowChoice {
+            sampling: &self.request.sampling,
+            prompt: &self.request.prompt,
+            generated: &self.generated,
+            allowed: self.guide.as_ref().map(Guide::allowed),
+        }
     }
 
     /// Tokens generated, those that were not read yet among them.
@@ -111,6 +121,7 @@ impl Engine {
             steps,
             tokenizer: source.tokenizer().cloned(),
             end_tokens: source.end_tokens().to_vec(),
+            constraints: source.constraints().clone(),
             sizes,
             vocabulary: source.vocab_size(),
             cache_bytes,
@@ -151,6 +162,11 @@ impl Engine {
         self.sizes.max_length
     }
 
+    /// Tokens of the vocabulary.
+    pub fn vocab_size(&self) -> usize {
+        self.vocabulary
+    }
+
     /// Requests that wait for a row.
     pub fn num_waiting(&self) -> usize {
         self.waiting.len()
@@ -188,6 +204,13 @@ impl Engine {
         if !request.sampling.stop.is_empty() && self.tokenizer.is_none() {
             return Err(Error::setting("stop texts need a tokenizer", "give --tokenizer FILE, or --tokenizer bytes"));
         }
+        if let Some(token) = request.sampling.logit_bias.keys().find(|&&token| token as usize >= self.vocabulary) {
+            return Err(Error::setting(
+                format!("logit_bias has token {token}, and the model knows {}", self.vocabulary),
+                "leave it out",
+            ));
+        }
+        let guide = self.constraints.guide(&request.sampling.format)?;
         let id = RequestId(self.next);
         self.next += 1;
         if request.sampling.max_tokens == 0 {
@@ -195,7 +218,7 @@ impl Engine {
             return Ok(id);
         }
         let text = AnswerText::new(request.sampling.stop.clone());
-        self.waiting.push_back(Running { id, request, generated: Vec::new(), unread: 0, text });
+        self.waiting.push_back(Running { id, request, generated: Vec::new(), unread: 0, text, guide });
         Ok(id)
     }
 
@@ -354,6 +377,7 @@ impl Engine {
         let is_full = running.generated.len() >= running.most_tokens(self.sizes.max_length);
         let mut text = String::new();
         let mut finish = is_full.then_some(FinishReason::Length);
+        let guided = running.guide.as_mut().map_or(Guided::GoesOn, |guide| guide.take(token.token));
         if is_end {
             finish = Some(FinishReason::Stop);
         } else if let Some(tokenizer) = &self.tokenizer {
@@ -362,6 +386,11 @@ impl Engine {
             if piece.is_stopped {
                 finish = Some(FinishReason::Stop);
             }
+        }
+        match guided {
+            Guided::GoesOn => {}
+            Guided::Complete => finish = Some(FinishReason::Stop),
+            Guided::Lost => finish = finish.or(Some(FinishReason::Format)),
         }
         if let (Some(_), Some(tokenizer)) = (finish, &self.tokenizer) {
             text.push_str(&running.text.finish(tokenizer)?);

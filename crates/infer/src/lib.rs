@@ -16,6 +16,7 @@
 
 mod chat;
 mod choose;
+mod constraint;
 mod draft;
 mod embed;
 mod engine;
@@ -36,12 +37,14 @@ mod steps;
 mod text;
 
 pub use chat::{ChatTemplate, Message};
+pub use constraint::OutputFormat;
 pub use embed::{EmbedOptions, Embedder, Pooling, TextEmbedding, TooLong, VectorLength, is_encoder};
 pub use engine::Engine;
 pub use error::Error;
 pub use options::{DraftOptions, InferenceOptions};
 pub use request::{
-    FinishReason, MAX_LOG_PROBABILITIES, Request, RequestId, SamplingOptions, TokenEvent, TokenProbability,
+    FinishReason, MAX_LOG_PROBABILITIES, MAX_LOGIT_BIASES, Request, RequestId, SamplingOptions, TokenEvent,
+    TokenProbability,
 };
 pub use source::{OpenOptions, OpenedModel, TextParts};
 pub use speech::{SpeechOptions, SpeechTask, Transcriber, Transcript, WavAudio};

@@ -1,11 +1,17 @@
 //! What is asked of the engine, and what it answers.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+use crate::constraint::OutputFormat;
 use crate::error::Error;
 
 /// Most log probabilities of other tokens that a request may ask for.
 pub const MAX_LOG_PROBABILITIES: usize = 20;
+
+/// Most tokens that a request may like more or less.
+pub const MAX_LOGIT_BIASES: usize = 1024;
 
 /// How tokens are chosen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +41,10 @@ pub struct SamplingOptions {
     pub ignore_eos: bool,
     /// Log probabilities of so many of the likeliest tokens at each position.
     pub log_probabilities: usize,
+    /// Added to logits of tokens, after penalties; -100 rules a token out, 100 rules others out.
+    pub logit_bias: BTreeMap<u32, f32>,
+    /// What the answer must look like.
+    pub format: OutputFormat,
 }
 
 impl Default for SamplingOptions {
@@ -52,6 +62,8 @@ impl Default for SamplingOptions {
             stop: Vec::new(),
             ignore_eos: false,
             log_probabilities: 0,
+            logit_bias: BTreeMap::new(),
+            format: OutputFormat::Text,
         }
     }
 }
@@ -75,6 +87,13 @@ impl SamplingOptions {
             let message = format!("{} log probabilities are asked for", self.log_probabilities);
             return Err(Error::setting(message, format!("ask for at most {MAX_LOG_PROBABILITIES}")));
         }
+        if self.logit_bias.len() > MAX_LOGIT_BIASES {
+            let message = format!("logit_bias has {} tokens", self.logit_bias.len());
+            return Err(Error::setting(message, format!("give at most {MAX_LOGIT_BIASES}")));
+        }
+        for bias in self.logit_bias.values() {
+            within("a number of logit_bias", (*bias).into(), -100.0, 100.0)?;
+        }
         if self.stop.iter().any(String::is_empty) {
             return Err(Error::setting("a stop text is empty", "leave it out"));
         }
@@ -88,7 +107,7 @@ impl SamplingOptions {
 
     /// Whether the choice of a token needs those before it on the host.
     pub(crate) fn depends_on_text(&self) -> bool {
-        self.has_penalties()
+        self.has_penalties() || self.format != OutputFormat::Text
     }
 
     /// Whether some tokens are left out.
@@ -120,6 +139,8 @@ pub enum FinishReason {
     Length,
     /// It was cancelled.
     Cancelled,
+    /// What may come next in the form that was asked for became too much to compute.
+    Format,
 }
 
 /// A token with the logarithm of its probability.

@@ -54,4 +54,8 @@ pub(crate) struct ChoiceShape {
     /// Tokens that penalties look at; 0 without.
     pub(crate) history: usize,
     pub(crate) likeliest: usize,
+    /// Tokens that a row likes more or less; 0 without.
+    pub(crate) biases: usize,
+    /// Whether rows may choose some tokens only.
+    pub(crate) is_masked: bool,
 }

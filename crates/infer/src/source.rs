@@ -1,6 +1,7 @@
 //! Where a model comes from: a Hugging Face folder, a GGUF file, or the folder of a `tpu train` run.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use data::{Tokenizer, check_vocab_size};
 use nn::hf::ModelConfig;
@@ -11,6 +12,7 @@ use train::TrainedModel;
 use weights::Protection;
 
 use crate::chat::ChatTemplate;
+use crate::constraint::Constraints;
 use crate::error::Error;
 use crate::settings::read_json;
 
@@ -46,11 +48,24 @@ pub enum OpenedModel {
 }
 
 /// What turns text into tokens and back.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct TextParts {
     tokenizer: Option<Tokenizer>,
     end_tokens: Vec<u32>,
     chat: Option<ChatTemplate>,
+    constraints: Arc<Constraints>,
+}
+
+impl TextParts {
+    fn new(
+        tokenizer: Option<Tokenizer>,
+        end_tokens: Vec<u32>,
+        chat: Option<ChatTemplate>,
+        vocabulary: usize,
+    ) -> TextParts {
+        let constraints = Arc::new(Constraints::new(tokenizer.clone(), &end_tokens, vocabulary));
+        TextParts { tokenizer, end_tokens, chat, constraints }
+    }
 }
 
 impl OpenedModel {
@@ -60,7 +75,8 @@ impl OpenedModel {
         let is_model = path.join("config.json").is_file() || path.is_file();
         if is_run || !is_model && path.is_dir() {
             let run = TrainedModel::open(&path.to_string_lossy(), options.step, options.tokenizer, options.protection)?;
-            let text = TextParts { tokenizer: Some(run.tokenizer().clone()), ..TextParts::default() };
+            let vocabulary = vocab_size_of(run.config());
+            let text = TextParts::new(Some(run.tokenizer().clone()), Vec::new(), None, vocabulary);
             return Ok(OpenedModel::Run { run, text });
         }
         let folder = ModelFolder::open(path)?;
@@ -78,7 +94,8 @@ impl OpenedModel {
             end_tokens = tokens_of(folder.json.get("eos_token_id"));
         }
         let chat = ChatTemplate::open(path)?;
-        Ok(OpenedModel::Folder { folder, text: TextParts { tokenizer, end_tokens, chat } })
+        let text = TextParts::new(tokenizer, end_tokens, chat, vocab_size_of(&folder.config));
+        Ok(OpenedModel::Folder { folder, text })
     }
 
     fn text(&self) -> &TextParts {
@@ -97,10 +114,7 @@ impl OpenedModel {
 
     /// Tokens of its vocabulary.
     pub fn vocab_size(&self) -> usize {
-        match self.config() {
-            ModelConfig::Gpt2(config) => config.vocab_size,
-            ModelConfig::Llama(config) => config.vocab_size,
-        }
+        vocab_size_of(self.config())
     }
 
     /// Positions of its longest sequence.
@@ -129,6 +143,20 @@ impl OpenedModel {
         &self.text().end_tokens
     }
 
+    /// The token that begins a text, else one that ends it: what a model is given where there is nothing before.
+    pub fn begin_token(&self) -> Option<u32> {
+        let named = match self {
+            OpenedModel::Folder { folder, .. } => tokens_of(folder.json.get("bos_token_id")).first().copied(),
+            OpenedModel::Run { .. } => None,
+        };
+        named.or(self.end_tokens().first().copied())
+    }
+
+    /// What makes answers of a form.
+    pub(crate) fn constraints(&self) -> &Arc<Constraints> {
+        &self.text().constraints
+    }
+
     /// How messages become a prompt; `None` where the folder has no template.
     pub fn chat(&self) -> Option<&ChatTemplate> {
         self.text().chat.as_ref()
@@ -152,6 +180,13 @@ impl OpenedModel {
         self.tokenizer().ok_or_else(|| {
             Error::setting("the folder has no tokenizer.json", "give --tokenizer FILE, or --tokenizer bytes")
         })
+    }
+}
+
+fn vocab_size_of(config: &ModelConfig) -> usize {
+    match config {
+        ModelConfig::Gpt2(config) => config.vocab_size,
+        ModelConfig::Llama(config) => config.vocab_size,
     }
 }
 

@@ -11,7 +11,7 @@ use runtime::{Backend, Jit, JitSharding, LoadedProgram};
 use tensor::{DType, Element, Literal, Spec};
 use trace::{Donate, PartitionSpec, Tensor, Tree};
 
-use crate::choose::{Choice, ChoiceRows, Chosen, PenaltyRows, choose};
+use crate::choose::{BiasRows, Choice, ChoiceRows, Chosen, PenaltyRows, choose};
 use crate::draft::{DraftRows, Drafter};
 use crate::error::Error;
 use crate::launched::Launched;
@@ -23,12 +23,15 @@ use crate::sizes::{ChoiceShape, LEAST_CONTEXT, LEAST_PREFILL, StepSizes};
 const NO_TOKEN: i32 = -1;
 
 /// A row that runs: how its tokens are chosen, and those so far where they matter.
+#[derive(Clone, Copy)]
 pub(crate) struct RowChoice<'a> {
     pub(crate) sampling: &'a SamplingOptions,
     /// Tokens of the prompt.
     pub(crate) prompt: &'a [u32],
     /// Tokens generated.
     pub(crate) generated: &'a [u32],
+    /// A bit for each token: whether it may come next; all if absent.
+    pub(crate) allowed: Option<&'a [u32]>,
 }
 
 /// Tokens to read into a row.
@@ -189,8 +192,8 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
     pub(crate) fn temporary_bytes(&mut self) -> Result<u64, Error> {
         let go_on = AtomicBool::new(false);
         let sampling = SamplingOptions::default();
-        let row = || RowChoice { sampling: &sampling, prompt: &[], generated: &[] };
-        let choice = ChoiceShape { choice: Choice::Filtered, history: 0, likeliest: 0 };
+        let row = || RowChoice { sampling: &sampling, prompt: &[], generated: &[], allowed: None };
+        let choice = ChoiceShape { choice: Choice::Filtered, history: 0, likeliest: 0, biases: 0, is_masked: false };
         let (context, rows) = (self.sizes.context(self.sizes.max_length), self.rows()?);
         let tokens = vec![0; self.sizes.chunk];
         let prefill = Prefill { row: 0, filled: 0, tokens: &tokens, choice: row() };
@@ -251,7 +254,29 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
                 prompt: self.send(&prompts.collect::<Vec<_>>(), &count)?,
             })
         });
+        let biases = (shape.biases > 0).then(|| {
+            let mut tokens = vec![NO_TOKEN; rows.len() * shape.biases];
+            let mut values = vec![0.0f32; tokens.len()];
+            for (n, row) in rows.iter().enumerate() {
+                let of_row = row.iter().flat_map(|row| &row.sampling.logit_bias).zip(n * shape.biases..);
+                of_row.for_each(|((&token, &value), at)| (tokens[at], values[at]) = (token as i32, value));
+            }
+            let dims = [rows.len(), shape.biases];
+            Ok::<_, Error>(BiasRows { tokens: self.send(&tokens, &dims)?, values: self.send(&values, &dims)? })
+        });
+        let allowed = shape.is_masked.then(|| {
+            let words = vocabulary.div_ceil(u32::BITS as usize);
+            let mut bits = vec![u32::MAX; rows.len() * words];
+            for (row, place) in rows.iter().zip(bits.chunks_mut(words)) {
+                if let Some(allowed) = row.as_ref().and_then(|row| row.allowed) {
+                    place.iter_mut().zip(allowed).for_each(|(place, bits)| *place = *bits);
+                }
+            }
+            self.send(&bits, &[rows.len(), words])
+        });
         Ok(ChoiceRows {
+            biases: biases.transpose()?,
+            allowed: allowed.transpose()?,
             temperature: f32s(&|sampling| sampling.temperature, 0.0)?,
             top_k: self.send(&top_k.collect::<Vec<_>>(), &count)?,
             top_p: f32s(&|sampling| sampling.top_p, 1.0)?,
@@ -272,10 +297,13 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
         let with_penalties = rows().filter(|row| row.sampling.has_penalties());
         let history = with_penalties.map(|row| row.prompt.len() + row.generated.len()).max();
         let likeliest = rows().map(|row| row.sampling.log_probabilities).max().unwrap_or(0);
+        let biases = rows().map(|row| row.sampling.logit_bias.len()).max().unwrap_or(0);
         ChoiceShape {
             choice: choice.max().unwrap_or(Choice::Greedy),
             history: history.map_or(0, |tokens| self.sizes.context(tokens)),
             likeliest: likeliest.next_power_of_two() * usize::from(likeliest > 0),
+            biases: biases.next_power_of_two() * usize::from(biases > 0),
+            is_masked: rows().any(|row| row.allowed.is_some()),
         }
     }
 
@@ -363,13 +391,12 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
         let mut tokens: Vec<i32> = prefill.tokens.iter().map(|&token| token as i32).collect();
         tokens.resize(length, 0);
         let scalar = |value: usize| self.send(&[value as i32], &[]);
-        let RowChoice { sampling, prompt, generated } = prefill.choice;
         Ok(PrefillInput {
             tokens: self.send(&tokens, &[1, length])?,
             row: scalar(prefill.row)?,
             filled: scalar(prefill.filled)?,
             last: scalar(prefill.tokens.len().saturating_sub(1))?,
-            choice: self.choice_rows(&[Some(RowChoice { sampling, prompt, generated })], shape)?,
+            choice: self.choice_rows(&[Some(prefill.choice)], shape)?,
         })
     }
 
@@ -411,8 +438,7 @@ fn temporary(program: Option<&LoadedProgram>) -> u64 {
 
 impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
     fn prefill(&mut self, prefill: &Prefill<'_>) -> Result<Launched, Error> {
-        let RowChoice { sampling, prompt, generated } = prefill.choice;
-        let shape = self.shape_of(&[Some(RowChoice { sampling, prompt, generated })]);
+        let shape = self.shape_of(&[Some(prefill.choice)]);
         let input = self.prefill_input(prefill, shape)?;
         let context = self.sizes.context(prefill.filled + prefill.tokens.len());
         if let Some(drafter) = &mut self.drafter {
@@ -426,14 +452,13 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
 
     fn decode(&mut self, rows: &[Option<RowChoice<'_>>], longest: usize) -> Result<Launched, Error> {
         let count = self.sizes.decode_rows(rows.iter().rposition(Option::is_some).unwrap_or(0));
-        let mut rows: Vec<Option<RowChoice<'_>>> =
-            rows.iter().take(count).map(|row| row.as_ref().map(|row| RowChoice { ..*row })).collect();
+        let mut rows: Vec<Option<RowChoice<'_>>> = rows.iter().take(count).copied().collect();
         rows.resize_with(count, || None);
         let choice = self.shape_of(&rows);
         let asked: Vec<Option<SamplingOptions>> =
             rows.iter().map(|row| row.as_ref().map(|row| row.sampling.clone())).collect();
         let input = match self.sent.take() {
-            Some((before, input)) if choice.history == 0 && before == asked => input,
+            Some((before, input)) if choice.history == 0 && !choice.is_masked && before == asked => input,
             _ => self.decode_input(&rows, choice)?,
         };
         // What a choice depends on must be known before the step: drafts are not.
@@ -515,11 +540,13 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
             choice,
             history: 0,
             likeliest: 0,
+            biases: 0,
+            is_masked: false,
         });
         let all = shapes.len() * contexts.len() * (lengths.len() + batches.len());
         let mut done = 0;
         let sampling = SamplingOptions::default();
-        let row = || RowChoice { sampling: &sampling, prompt: &[], generated: &[] };
+        let row = || RowChoice { sampling: &sampling, prompt: &[], generated: &[], allowed: None };
         let rows = self.rows()?;
         for shape in shapes {
             for &context in &contexts {

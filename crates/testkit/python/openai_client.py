@@ -17,7 +17,23 @@ REQUESTS, AT_ONCE = (0, 0) if sys.argv[4] == "embeddings" else map(int, sys.argv
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Say something."}]
 TOOL = {
     "type": "function",
-    "function": {"name": "weather", "description": "of a city", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}},
+    "function": {
+        "name": "weather",
+        "description": "of a city",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"$ref": "#/$defs/City"}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+            "required": ["city", "days"],
+            "additionalProperties": False,
+            "$defs": {"City": {"enum": ["Oslo", "Rome"]}},
+        },
+    },
+}
+SCHEMA = {
+    "type": "object",
+    "properties": {"kind": {"enum": ["cat", "dog"]}, "age": {"type": "integer", "minimum": 0, "maximum": 30}, "name": {"type": "string", "maxLength": 4}},
+    "required": ["kind", "age", "name"],
+    "additionalProperties": False,
 }
 
 
@@ -67,6 +83,9 @@ def main():
         stopped = client.completions.create(model=MODEL, prompt="Once", temperature=0, max_tokens=8, stop=[first])
         assert stopped.choices[0].finish_reason == "stop" and first not in stopped.choices[0].text
 
+    forms(client, greedy)
+    tools(client, greedy)
+
     assert "temperature" in refused(openai.BadRequestError, lambda: client.chat.completions.create(**{**greedy, "temperature": -1}))
     assert "unknown role" in refused(
         openai.BadRequestError, lambda: client.chat.completions.create(**{**greedy, "messages": [{"role": "alien", "content": "x"}]})
@@ -77,6 +96,62 @@ def main():
     refused(openai.AuthenticationError, lambda: stranger.models.list())
     asyncio.run(crowd())
     print("all answered")
+
+
+def forms(client, greedy):
+    """Answers of a form, and tokens that are liked more or less."""
+    longer = {**greedy, "max_tokens": 120}
+
+    def of(schema):
+        return {"type": "json_schema", "json_schema": {"name": "pet", "schema": schema, "strict": True}}
+
+    for settings in (longer, {**longer, "temperature": 1.3, "top_p": 0.9, "seed": 3}):
+        answer = client.chat.completions.create(**settings, response_format=of(SCHEMA)).choices[0]
+        pet = json.loads(answer.message.content)
+        assert answer.finish_reason == "stop" and set(pet) == {"kind", "age", "name"}, answer
+        assert pet["kind"] in ("cat", "dog") and 0 <= pet["age"] <= 30 and len(pet["name"]) <= 4, pet
+        parts = client.chat.completions.create(**settings, response_format=of(SCHEMA), stream=True)
+        text = "".join(part.choices[0].delta.content or "" for part in parts)
+        assert text == answer.message.content, (text, answer)
+    started = client.chat.completions.create(**greedy, response_format={"type": "json_object"}).choices[0]
+    assert started.message.content.startswith("{"), started
+    for schema in ({"type": "alien"}, {"$ref": "https://example.com"}, {"type": "string", "pattern": "("}):
+        assert "JSON schema" in refused(openai.BadRequestError, lambda: client.chat.completions.create(**greedy, response_format=of(schema)))
+    refused(openai.BadRequestError, lambda: client.chat.completions.create(**greedy, response_format={"type": "grammar"}))
+
+    liked = client.completions.create(model=MODEL, prompt="Once", temperature=0, max_tokens=4, logit_bias={"65": 100})
+    assert liked.choices[0].text == "AAAA", liked
+    without = client.completions.create(model=MODEL, prompt="Once", temperature=0, max_tokens=1, logprobs=1)
+    first = max(without.choices[0].logprobs.top_logprobs[0].items(), key=lambda item: item[1])[0]
+    if len(first.encode()) == 1 and first != "\ufffd":
+        other = client.completions.create(model=MODEL, prompt="Once", temperature=0, max_tokens=1, logit_bias={str(ord(first)): -100})
+        assert other.choices[0].text != first
+    for bias in ({"99999": 1}, {"x": 1}, {"1": 1000}):
+        refused(openai.BadRequestError, lambda: client.completions.create(model=MODEL, prompt="x", logit_bias=bias))
+
+
+def tools(client, greedy):
+    """Functions that must be called are called, in one piece and in parts."""
+    longer = {**greedy, "max_tokens": 150, "tools": [TOOL]}
+    named = {"type": "function", "function": {"name": "weather"}}
+    for choice in ("required", named):
+        answer = client.chat.completions.create(**longer, tool_choice=choice).choices[0]
+        (call,) = answer.message.tool_calls
+        asked = json.loads(call.function.arguments)
+        assert answer.finish_reason == "tool_calls" and not answer.message.content, answer
+        assert call.function.name == "weather" and asked["city"] in ("Oslo", "Rome") and 1 <= asked["days"] <= 9, call
+    parts = list(client.chat.completions.create(**longer, tool_choice="required", stream=True))
+    deltas = [delta for part in parts for delta in part.choices[0].delta.tool_calls or []]
+    assert {delta.index for delta in deltas} == {0} and deltas[0].function.name == "weather" and deltas[0].id, deltas
+    assert json.loads("".join(delta.function.arguments for delta in deltas)) == asked, deltas
+    assert parts[-1].choices[0].finish_reason == "tool_calls", parts[-1]
+    # The call and what came of it go back into the template.
+    more = greedy["messages"] + [answer.message, {"role": "tool", "tool_call_id": call.id, "content": "rain"}]
+    client.chat.completions.create(**{**greedy, "messages": more}, tools=[TOOL])
+    silent = client.chat.completions.create(**greedy, tools=[TOOL], tool_choice="none")
+    assert silent.usage.prompt_tokens == client.chat.completions.create(**greedy).usage.prompt_tokens
+    unknown = {"type": "function", "function": {"name": "none"}}
+    refused(openai.BadRequestError, lambda: client.chat.completions.create(**longer, tool_choice=unknown))
 
 
 async def crowd():

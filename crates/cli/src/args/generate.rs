@@ -114,6 +114,9 @@ pub(crate) struct SamplingArgs {
     /// Goes on after tokens that end a text.
     #[arg(long)]
     pub(crate) ignore_eos: bool,
+    /// File with a JSON schema that answers follow.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json_schema: Option<PathBuf>,
     /// With --json: log probabilities of the tokens, and of so many of the likeliest at each place.
     #[arg(long, value_name = "COUNT")]
     pub(crate) logprobs: Option<usize>,

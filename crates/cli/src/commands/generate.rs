@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use infer::{
-    ChatTemplate, DraftOptions, Engine, FinishReason, InferenceOptions, Message, OpenOptions, OpenedModel, Request,
-    RequestId, SamplingOptions, TokenEvent, TokenProbability,
+    ChatTemplate, DraftOptions, Engine, FinishReason, InferenceOptions, Message, OpenOptions, OpenedModel,
+    OutputFormat, Request, RequestId, SamplingOptions, TokenEvent, TokenProbability,
 };
 use nn::LayerIteration;
 use nn::layers::KvCacheDType;
@@ -29,6 +29,8 @@ use crate::progress::Progress;
 const PREFILL_CHUNK: usize = 512;
 /// Longest line of a file of prompts.
 const MAX_LINE_BYTES: u64 = 64 << 20;
+/// Longest file of a schema.
+const MAX_SCHEMA_BYTES: u64 = 1 << 20;
 
 /// What `--json` prints, one line a prompt, and what `--out` writes.
 #[derive(Serialize)]
@@ -74,6 +76,8 @@ struct LineObject {
     seed: Option<u32>,
     #[serde(default)]
     stop: Option<Vec<String>>,
+    #[serde(default)]
+    json_schema: Option<Value>,
 }
 
 /// A prompt, and what came of it.
@@ -210,8 +214,19 @@ fn load(
     Ok(Engine::load(backend, source, &options)?)
 }
 
-fn sampling(args: &SamplingArgs) -> SamplingOptions {
-    SamplingOptions {
+fn sampling(args: &SamplingArgs) -> Result<SamplingOptions, Failure> {
+    let format = match &args.json_schema {
+        None => OutputFormat::Text,
+        Some(path) => {
+            let failed = |why: String| Failure::new(format!("{}: {why}", path.display()));
+            let mut text = String::new();
+            let file = File::open(path).map_err(|error| failed(error.to_string()))?;
+            let read = file.take(MAX_SCHEMA_BYTES).read_to_string(&mut text);
+            read.map_err(|error| failed(error.to_string()))?;
+            OutputFormat::JsonSchema(serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?)
+        }
+    };
+    Ok(SamplingOptions {
         max_tokens: args.max_tokens,
         temperature: args.temperature,
         top_k: args.top_k,
@@ -224,7 +239,9 @@ fn sampling(args: &SamplingArgs) -> SamplingOptions {
         stop: args.stop.clone(),
         ignore_eos: args.ignore_eos,
         log_probabilities: args.logprobs.unwrap_or(0),
-    }
+        logit_bias: BTreeMap::new(),
+        format,
+    })
 }
 
 fn template(source: &OpenedModel) -> Result<&ChatTemplate, Failure> {
@@ -309,7 +326,7 @@ fn prompts(args: &GenerateArgs, source: &OpenedModel) -> Result<Vec<Asked>, Fail
             return Err(Failure::new("there is no prompt").hint("give --prompt TEXT, --prompts FILE.jsonl, or --chat"));
         };
         let messages = args.chat.then(|| [opening(args), vec![message("user", &prompt)]].concat());
-        return Ok(vec![Asked::new(source, prompt, messages.as_deref(), sampling(&args.sampling))?]);
+        return Ok(vec![Asked::new(source, prompt, messages.as_deref(), sampling(&args.sampling)?)?]);
     };
     let failed = |number: usize, why: String| {
         Failure::new(format!("{}, line {number}: {why}", path.display()))
@@ -317,6 +334,7 @@ fn prompts(args: &GenerateArgs, source: &OpenedModel) -> Result<Vec<Asked>, Fail
     };
     let file = File::open(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
     let mut reader = BufReader::new(file);
+    let usual = sampling(&args.sampling)?;
     let mut all = Vec::new();
     for number in 1.. {
         let mut line = String::new();
@@ -334,15 +352,16 @@ fn prompts(args: &GenerateArgs, source: &OpenedModel) -> Result<Vec<Asked>, Fail
             continue;
         }
         let parsed: Line = serde_json::from_str(&line).map_err(|error| failed(number, error.to_string()))?;
-        let mut sampling = sampling(&args.sampling);
+        let mut sampling = usual.clone();
         let (id, prompt, messages) = match parsed {
             Line::Text(prompt) => (None, prompt, None),
             Line::Object(object) => {
-                let LineObject { id, prompt, messages, max_tokens, temperature, seed, stop } = *object;
+                let LineObject { id, prompt, messages, max_tokens, temperature, seed, stop, json_schema } = *object;
                 sampling.max_tokens = max_tokens.unwrap_or(sampling.max_tokens);
                 sampling.temperature = temperature.unwrap_or(sampling.temperature);
                 sampling.seed = seed.unwrap_or(sampling.seed);
                 sampling.stop = stop.unwrap_or(sampling.stop);
+                sampling.format = json_schema.map_or(sampling.format, OutputFormat::JsonSchema);
                 match (prompt, messages) {
                     (Some(prompt), None) => (id, prompt, None),
                     (None, Some(messages)) => {
@@ -442,7 +461,7 @@ fn talk(args: &GenerateArgs, source: &OpenedModel, backend: &Backend, output: &O
             continue;
         }
         messages.push(message("user", said));
-        let mut asked = Asked::new(source, said.to_string(), Some(&messages), sampling(&args.sampling))?;
+        let mut asked = Asked::new(source, said.to_string(), Some(&messages), sampling(&args.sampling)?)?;
         let room = length.saturating_sub(asked.request.prompt.len());
         asked.request.sampling.max_tokens = asked.request.sampling.max_tokens.min(room);
         engine.add(asked.request.clone())?;

@@ -21,6 +21,7 @@ mod harness;
 mod health;
 mod hostile;
 mod imported;
+mod inference;
 mod kernels;
 mod launch;
 mod mesh_training;

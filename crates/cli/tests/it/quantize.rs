@@ -14,7 +14,7 @@ const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 256, "hidden_size"
     "rms_norm_eps": 1e-5, "tie_word_embeddings": true}"#;
 
 /// A folder with drawn weights; the weight at `nan` is NaN.
-fn model(bench: &Bench, name: &str, nan: Option<&str>) -> PathBuf {
+pub(crate) fn model(bench: &Bench, name: &str, nan: Option<&str>) -> PathBuf {
     let folder = bench.path(name);
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("config.json"), CONFIG).unwrap();

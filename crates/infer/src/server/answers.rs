@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::request::{FinishReason, TokenEvent, TokenProbability};
+use crate::server::tools::{ToolCall, ToolReader};
 
 /// Which API an answer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,22 +41,34 @@ pub(crate) struct Heading {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenAnswer {
     pub(crate) text: String,
+    pub(crate) calls: Vec<ToolCall>,
     pub(crate) tokens: Vec<(TokenProbability, Vec<TokenProbability>)>,
     pub(crate) finish: Option<FinishReason>,
 }
 
 impl OpenAnswer {
-    pub(crate) fn take(&mut self, event: TokenEvent) {
-        self.text.push_str(&event.text);
+    /// One more token; a reader takes calls of functions out of the text.
+    pub(crate) fn take(&mut self, event: TokenEvent, reader: Option<&mut ToolReader>) {
+        match reader {
+            Some(reader) => {
+                let (text, calls) = reader.take(&event);
+                self.text.push_str(&text);
+                self.calls.extend(calls);
+            }
+            None => self.text.push_str(&event.text),
+        }
         self.tokens.extend(event.token.map(|token| (token, event.likeliest)));
         self.finish = event.finish;
     }
 }
 
-fn finish_reason(finish: Option<FinishReason>) -> Value {
+/// Why an answer ended that has called so many functions.
+fn finish_reason(finish: Option<FinishReason>, calls: usize) -> Value {
     match finish {
+        Some(FinishReason::Stop) if calls > 0 => "tool_calls".into(),
         Some(FinishReason::Stop) => "stop".into(),
-        Some(FinishReason::Length | FinishReason::Cancelled) => "length".into(),
+        // An answer whose form was lost is not complete either.
+        Some(FinishReason::Length | FinishReason::Cancelled | FinishReason::Format) => "length".into(),
         None => Value::Null,
     }
 }
@@ -112,10 +125,19 @@ impl Heading {
     /// A whole answer.
     pub(crate) fn whole(&self, answers: &[(OpenAnswer, Value)], usage: Usage) -> Value {
         let choices = answers.iter().enumerate().map(|(index, (answer, logprobs))| {
-            let mut choice =
-                json!({"index": index, "logprobs": logprobs, "finish_reason": finish_reason(answer.finish)});
+            let finish = finish_reason(answer.finish, answer.calls.len());
+            let mut choice = json!({"index": index, "logprobs": logprobs, "finish_reason": finish});
             match self.api {
-                Api::Chat => choice["message"] = json!({"role": "assistant", "content": answer.text, "refusal": null}),
+                Api::Chat if answer.calls.is_empty() => {
+                    choice["message"] = json!({"role": "assistant", "content": answer.text, "refusal": null});
+                }
+                Api::Chat => {
+                    let content = Some(&answer.text).filter(|text| !text.is_empty());
+                    let calls = answer.calls.iter().enumerate();
+                    let calls: Vec<Value> = calls.map(|(n, call)| call.value(&self.call_id(index, n))).collect();
+                    choice["message"] =
+                        json!({"role": "assistant", "content": content, "refusal": null, "tool_calls": calls});
+                }
                 Api::Completions => choice["text"] = answer.text.clone().into(),
             }
             choice
@@ -131,15 +153,34 @@ impl Heading {
         self.with(true, vec![json!({"index": index, "delta": delta, "logprobs": null, "finish_reason": null})])
     }
 
-    /// One part of a streamed answer.
-    pub(crate) fn part(&self, index: usize, text: &str, logprobs: Value, finish: Option<FinishReason>) -> Value {
-        let mut choice = json!({"index": index, "logprobs": logprobs, "finish_reason": finish_reason(finish)});
+    /// One part of a streamed answer, after so many calls of functions.
+    pub(crate) fn part(&self, index: usize, part: &OpenAnswer, logprobs: Value, calls: usize) -> Value {
+        let finish = finish_reason(part.finish, calls + part.calls.len());
+        let mut choice = json!({"index": index, "logprobs": logprobs, "finish_reason": finish});
         match self.api {
-            Api::Chat if text.is_empty() => choice["delta"] = json!({}),
-            Api::Chat => choice["delta"] = json!({"content": text}),
-            Api::Completions => choice["text"] = text.into(),
+            Api::Chat => {
+                let mut delta = json!({});
+                if !part.text.is_empty() {
+                    delta["content"] = part.text.as_str().into();
+                }
+                if !part.calls.is_empty() {
+                    let with_number = |(n, call): (usize, &ToolCall)| {
+                        let mut value = call.value(&self.call_id(index, n));
+                        value["index"] = n.into();
+                        value
+                    };
+                    delta["tool_calls"] = (calls..).zip(&part.calls).map(with_number).collect();
+                }
+                choice["delta"] = delta;
+            }
+            Api::Completions => choice["text"] = part.text.as_str().into(),
         }
         self.with(true, vec![choice])
+    }
+
+    /// The name of a call of one of the answers.
+    fn call_id(&self, index: usize, number: usize) -> String {
+        format!("call-{}-{index}-{number}", self.id.trim_start_matches("chatcmpl-"))
     }
 
     /// The last part of a streamed answer where usage was asked for.

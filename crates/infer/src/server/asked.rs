@@ -1,9 +1,12 @@
 //! Requests as OpenAI's API has them.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::chat::Message;
+use crate::constraint::OutputFormat;
 use crate::error::Error;
 use crate::request::SamplingOptions;
 
@@ -79,9 +82,23 @@ pub(crate) struct Settings {
     #[serde(default)]
     stream_options: Option<StreamOptions>,
     #[serde(default)]
-    response_format: Option<Value>,
+    response_format: Option<ResponseFormat>,
     #[serde(default)]
-    logit_bias: Option<Value>,
+    logit_bias: Option<BTreeMap<String, f32>>,
+}
+
+/// `response_format`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ResponseFormat {
+    Text,
+    JsonObject,
+    JsonSchema { json_schema: NamedSchema },
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct NamedSchema {
+    schema: Value,
 }
 
 impl Settings {
@@ -102,15 +119,15 @@ impl Settings {
 
     /// How tokens are chosen, with these log probabilities; `default_tokens` where the request does not say how many.
     pub(crate) fn sampling(&self, default_tokens: usize, log_probabilities: usize) -> Result<SamplingOptions, Error> {
-        let format = self.response_format.as_ref().and_then(|format| format.get("type")).and_then(Value::as_str);
-        if let Some(format) = format.filter(|format| *format != "text") {
-            return Err(Error::setting(
-                format!("response_format {format} is not supported"),
-                "leave it out, and say in the prompt what the answer should look like",
-            ));
-        }
-        if self.logit_bias.as_ref().and_then(Value::as_object).is_some_and(|bias| !bias.is_empty()) {
-            return Err(Error::setting("logit_bias is not supported", "leave it out"));
+        let format = match &self.response_format {
+            None | Some(ResponseFormat::Text) => OutputFormat::Text,
+            Some(ResponseFormat::JsonObject) => OutputFormat::JsonObject,
+            Some(ResponseFormat::JsonSchema { json_schema }) => OutputFormat::JsonSchema(json_schema.schema.clone()),
+        };
+        let mut logit_bias = BTreeMap::new();
+        for (token, bias) in self.logit_bias.iter().flatten() {
+            let wrong = |_| Error::setting(format!("logit_bias has {token}"), "give numbers of tokens");
+            logit_bias.insert(token.parse::<u32>().map_err(wrong)?, *bias);
         }
         let sampling = SamplingOptions {
             max_tokens: self.max_completion_tokens.or(self.max_tokens).unwrap_or(default_tokens),
@@ -126,6 +143,8 @@ impl Settings {
             stop: self.stop.clone().map_or(Vec::new(), OneOrMany::all),
             ignore_eos: self.ignore_eos.unwrap_or(false),
             log_probabilities,
+            logit_bias,
+            format,
         };
         sampling.check()?;
         Ok(sampling)
@@ -143,6 +162,8 @@ pub(crate) struct ChatAsked {
     pub(crate) messages: Vec<Message>,
     #[serde(default)]
     pub(crate) tools: Option<Value>,
+    #[serde(default)]
+    pub(crate) tool_choice: Option<Value>,
     #[serde(default)]
     pub(crate) logprobs: Option<bool>,
     #[serde(default)]

@@ -5,6 +5,7 @@ mod asked;
 mod embeddings;
 mod metrics;
 mod routes;
+mod tools;
 mod worker;
 
 use std::net::{SocketAddr, TcpListener};

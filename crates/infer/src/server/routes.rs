@@ -22,12 +22,15 @@ use telemetry::{Registry, TextFormat, to_text};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 
+use crate::chat::Message;
+use crate::constraint::OutputFormat;
 use crate::error::Error;
 use crate::request::{Request, SamplingOptions, TokenEvent};
 use crate::server::ServerOptions;
 use crate::server::answers::{Api, Heading, OpenAnswer, Usage, log_probabilities};
 use crate::server::asked::{ChatAsked, CompletionAsked, Prompts, Settings};
 use crate::server::metrics::ServerMetrics;
+use crate::server::tools::{ToolChoice, ToolReader, ToolSyntax};
 use crate::server::worker::Order;
 use crate::source::OpenedModel;
 
@@ -105,7 +108,16 @@ impl Drop for Open {
 struct Taken {
     events: UnboundedReceiver<TokenEvent>,
     begun: Instant,
+    reader: Option<ToolReader>,
     _open: Open,
+}
+
+/// What an answer has beside its text.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extras {
+    log_probabilities: bool,
+    /// Calls of functions are read, as the model writes them.
+    tools: Option<ToolSyntax>,
 }
 
 impl Shared {
@@ -151,7 +163,7 @@ impl Shared {
     }
 
     /// Gives a request to the engine.
-    async fn ask(&self, request: Request) -> Result<Taken, Refusal> {
+    async fn ask(&self, request: Request, tools: Option<ToolSyntax>) -> Result<Taken, Refusal> {
         let most = self.options.engine.rows + self.options.max_waiting;
         let open = Open(self.open.clone());
         if self.open.fetch_add(1, Ordering::AcqRel) >= most {
@@ -170,7 +182,19 @@ impl Shared {
         self.sender()?.send(Order { request, to, refused }).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())??;
         self.metrics.taken(prompt);
-        Ok(Taken { events, begun, _open: open })
+        let reader = tools.map(|syntax| ToolReader::new(syntax, self.source.tokenizer()));
+        Ok(Taken { events, begun, reader, _open: open })
+    }
+
+    /// Refuses a form that cannot be followed, on a thread that may take its time: the engine finds the grammar ready.
+    async fn prepare(&self, format: &OutputFormat) -> Result<(), Refusal> {
+        if *format == OutputFormat::Text {
+            return Ok(());
+        }
+        let (constraints, format) = (self.source.constraints().clone(), format.clone());
+        let prepared = tokio::task::spawn_blocking(move || constraints.guide(&format).map(drop)).await;
+        let failed = |_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the schema could not be read");
+        Ok(prepared.map_err(failed)??)
     }
 
     /// Answers a request whose prompts are tokens: as a whole, or as it comes.
@@ -180,9 +204,10 @@ impl Shared {
         prompts: Vec<Vec<u32>>,
         settings: &Settings,
         sampling: &SamplingOptions,
-        has_log_probabilities: bool,
+        extras: Extras,
     ) -> Result<Response, Refusal> {
         let choices = settings.choices()?;
+        self.prepare(&sampling.format).await?;
         let heading = self.heading(api);
         let mut prompt_tokens = 0;
         let mut taken = Vec::new();
@@ -192,12 +217,12 @@ impl Shared {
                 let seed = sampling.seed.wrapping_add(n as u32);
                 let request =
                     Request { prompt: prompt.clone(), sampling: SamplingOptions { seed, ..sampling.clone() } };
-                taken.push(self.ask(request).await?);
+                taken.push(self.ask(request, extras.tools).await?);
             }
         }
         if settings.is_streamed() {
             let usage = settings.includes_usage().then_some(prompt_tokens);
-            let parts = self.clone().stream(heading, taken, usage, has_log_probabilities);
+            let parts = self.clone().stream(heading, taken, usage, extras);
             return Ok(Sse::new(parts).keep_alive(KeepAlive::default()).into_response());
         }
         let mut answers = Vec::new();
@@ -212,11 +237,11 @@ impl Shared {
                 if answer.tokens.is_empty() {
                     self.metrics.first_token(one.begun.elapsed());
                 }
-                answer.take(event);
+                answer.take(event, one.reader.as_mut());
             }
             self.metrics.whole(one.begun.elapsed());
             generated += answer.tokens.len();
-            let logprobs = self.log_probabilities(api, has_log_probabilities, &answer);
+            let logprobs = self.log_probabilities(api, extras.log_probabilities, &answer);
             answers.push((answer, logprobs));
         }
         Ok(json_response(StatusCode::OK, &heading.whole(&answers, Usage::new(prompt_tokens, generated))))
@@ -235,7 +260,7 @@ impl Shared {
         heading: Heading,
         taken: Vec<Taken>,
         usage: Option<usize>,
-        has_log_probabilities: bool,
+        extras: Extras,
     ) -> impl Stream<Item = Result<StreamEvent, Infallible>> {
         let opening: Vec<Value> = match heading.api {
             Api::Chat => (0..taken.len()).map(|index| heading.opening(index)).collect(),
@@ -244,7 +269,7 @@ impl Shared {
         let generated = Arc::new(AtomicUsize::new(0));
         let streams = taken.into_iter().enumerate().map(|(index, taken)| {
             let (shared, heading, generated) = (self.clone(), heading.clone(), generated.clone());
-            Box::pin(stream::unfold((taken, true, false), move |(mut taken, is_first, is_done)| {
+            Box::pin(stream::unfold((taken, true, false, 0), move |(mut taken, is_first, is_done, calls)| {
                 let (shared, heading, generated) = (shared.clone(), heading.clone(), generated.clone());
                 async move {
                     if is_done {
@@ -260,10 +285,10 @@ impl Shared {
                     }
                     generated.fetch_add(usize::from(event.token.is_some()), Ordering::Relaxed);
                     let mut part = OpenAnswer::default();
-                    part.take(event);
-                    let logprobs = shared.log_probabilities(heading.api, has_log_probabilities, &part);
-                    let value = heading.part(index, &part.text, logprobs, finish);
-                    Some((value, (taken, false, finish.is_some())))
+                    part.take(event, taken.reader.as_mut());
+                    let logprobs = shared.log_probabilities(heading.api, extras.log_probabilities, &part);
+                    let value = heading.part(index, &part, logprobs, calls);
+                    Some((value, (taken, false, finish.is_some(), calls + part.calls.len())))
                 }
             }))
         });
@@ -299,14 +324,41 @@ async fn chat(State(shared): State<Arc<Shared>>, body: Bytes) -> Result<Response
         let message = "the model has no chat template; use /v1/completions";
         return Err(Refusal::new(StatusCode::BAD_REQUEST, message));
     };
-    let has_log_probabilities = asked.logprobs == Some(true);
-    let text = template.render(&asked.messages, asked.tools.as_ref())?;
+    let choice = ToolChoice::of(asked.tool_choice.as_ref(), asked.tools.as_ref())?;
+    let tools = asked.tools.as_ref().filter(|_| choice != ToolChoice::None);
+    let messages: Vec<Message> = asked.messages.into_iter().map(with_arguments).collect();
+    let text = template.render(&messages, tools)?;
     // A template writes the tokens that begin a text itself.
     let prompt = shared.source.needed_tokenizer()?.encode(&text).map_err(Error::from)?;
     let room = shared.options.engine.max_length.saturating_sub(prompt.len());
-    let count = if has_log_probabilities { asked.top_logprobs.unwrap_or(0) } else { 0 };
-    let sampling = asked.settings.sampling(room, count)?;
-    shared.answer(Api::Chat, vec![prompt], &asked.settings, &sampling, has_log_probabilities).await
+    let log_probabilities = asked.logprobs == Some(true);
+    let count = if log_probabilities { asked.top_logprobs.unwrap_or(0) } else { 0 };
+    let mut sampling = asked.settings.sampling(room, count)?;
+    let tools = match choice {
+        ToolChoice::None => None,
+        ToolChoice::Auto => Some(ToolSyntax::of(template.text())),
+        ToolChoice::Forced(_) if sampling.format != OutputFormat::Text => {
+            let message = "tool_choice and response_format are both given; leave one of them out";
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, message));
+        }
+        ToolChoice::Forced(schema) => {
+            sampling.format = OutputFormat::JsonSchema(schema);
+            Some(ToolSyntax::Bare)
+        }
+    };
+    let extras = Extras { log_probabilities, tools };
+    shared.answer(Api::Chat, vec![prompt], &asked.settings, &sampling, extras).await
+}
+
+/// A message whose calls of functions have arguments as templates want them: as objects, not as JSON in a text.
+fn with_arguments(mut message: Message) -> Message {
+    for call in message.rest.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten() {
+        let Some(arguments) = call.pointer_mut("/function/arguments") else { continue };
+        if let Some(parsed) = arguments.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok()) {
+            *arguments = parsed;
+        }
+    }
+    message
 }
 
 async fn completions(State(shared): State<Arc<Shared>>, body: Bytes) -> Result<Response, Refusal> {
@@ -322,7 +374,8 @@ async fn completions(State(shared): State<Arc<Shared>>, body: Bytes) -> Result<R
         Prompts::TokenLists(lists) => lists,
     };
     let sampling = asked.settings.sampling(DEFAULT_TOKENS, asked.logprobs.unwrap_or(0))?;
-    shared.answer(Api::Completions, prompts, &asked.settings, &sampling, asked.logprobs.is_some()).await
+    let extras = Extras { log_probabilities: asked.logprobs.is_some(), tools: None };
+    shared.answer(Api::Completions, prompts, &asked.settings, &sampling, extras).await
 }
 
 async fn models(State(shared): State<Arc<Shared>>) -> Response {

@@ -16,6 +16,9 @@ use crate::server::ServerOptions;
 use crate::server::metrics::ServerMetrics;
 use crate::source::OpenedModel;
 
+/// The stack of the engine's thread: grammars of strangers are followed there.
+const STACK_BYTES: usize = 16 << 20;
+
 /// What the engine's thread is told.
 pub(crate) struct Order {
     pub(crate) request: Request,
@@ -50,7 +53,7 @@ impl Worker {
         let (orders, taken) = mpsc::channel();
         let (told, steps) = mpsc::channel::<Told>();
         let (backend, source, options) = (backend.clone(), source.clone(), options.clone());
-        let thread = std::thread::Builder::new().name("engine".into()).spawn(move || {
+        let thread = std::thread::Builder::new().name("engine".into()).stack_size(STACK_BYTES).spawn(move || {
             let engine = match ready(&backend, &source, &options, &told) {
                 Ok(engine) => engine,
                 Err(error) => {

@@ -18,16 +18,17 @@ const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 256, "hidden_size"
     "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 1024, "initializer_range": 0.5,
     "tie_word_embeddings": false}"#;
 const TEMPLATE: &str = "{% if tools %}tools: {{ tools | tojson }}\n{% endif %}{% for m in messages %}\
-    {% if m.role not in ['system', 'user', 'assistant'] %}{{ raise_exception('unknown role ' ~ m.role) }}{% endif %}\
-    {{ m.role }}: {{ m.content }}\n{% endfor %}assistant:";
+    {% if m.role not in ['system', 'user', 'assistant', 'tool'] %}{{ raise_exception('unknown role ' ~ m.role) }}{% endif %}\
+    {{ m.role }}: {{ m.content }}{% for c in m.tool_calls %}<tool_call>{{ c.function.arguments.city }}</tool_call>{% endfor %}\n\
+    {% endfor %}assistant:";
 
 /// A folder with a small model of random weights.
-fn folder(into: &Path) {
+pub(crate) fn folder(into: &Path) {
     std::fs::write(into.join("chat_template.jinja"), TEMPLATE).unwrap();
     write_llama(into, CONFIG, 0.0);
 }
 
-fn serve(folder: &Path, api_keys: &[&str], max_waiting: usize) -> (InferenceServer, Arc<AtomicBool>) {
+pub(crate) fn serve(folder: &Path, api_keys: &[&str], max_waiting: usize) -> (InferenceServer, Arc<AtomicBool>) {
     let source = opened(folder);
     let options = ServerOptions {
         engine: InferenceOptions { rows: 8, max_length: 512, prefill_chunk: 128, ..InferenceOptions::default() },

@@ -1,0 +1,82 @@
+//! `tpu generate` and `serve` on a small Llama.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::harness::{Bench, arg};
+use crate::quantize::model;
+
+#[test]
+fn answers_follow_a_schema() {
+    let bench = Bench::bare();
+    let folder = model(&bench, "model", None);
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 9}},
+        "required": ["n"], "additionalProperties": false});
+    let file = bench.write("schema.json", schema.to_string());
+    let generate = |file: &str| {
+        let args = ["generate", arg(&folder), "--prompt", "x", "-n", "60", "--tokenizer", "bytes", "-d", "cpu"];
+        [&args[..], &["--json-schema", file]].concat().iter().map(|word| word.to_string()).collect::<Vec<_>>()
+    };
+    let of = |words: Vec<String>| bench.json(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let answer = of(generate(arg(&file)));
+    assert_eq!(answer["finish_reason"], "stop");
+    let written: Value = serde_json::from_str(answer["text"].as_str().unwrap()).unwrap();
+    assert!(written["n"].as_u64().is_some_and(|n| n <= 9), "{written}");
+    let hostile = bench.write("hostile.json", r#"{"$ref": "https://example.com/schema"}"#);
+    let words = generate(arg(&hostile));
+    let refused = bench.expect(2, &words.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(refused.stderr.contains("JSON schema") && refused.stderr.contains("hint: "), "{}", refused.stderr);
+}
+
+#[test]
+fn a_server_that_is_told_to_stop_ends_what_it_began() {
+    let bench = Bench::bare();
+    let folder = model(&bench, "model", None);
+    let args = [
+        "serve",
+        arg(&folder),
+        "--tokenizer",
+        "bytes",
+        "-d",
+        "cpu",
+        "--port",
+        "0",
+        "--no-warm-up",
+        "--json",
+        "--name",
+        "m",
+    ];
+    let mut command = bench.command(&args);
+    let mut server = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    let mut stdout = BufReader::new(server.stdout.take().unwrap());
+    while !said.trim_end().ends_with('}') {
+        assert!(stdout.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    let record: Value = serde_json::from_str(&said).unwrap();
+    let address = record["address"].as_str().unwrap().trim_start_matches("http://").to_string();
+    let body =
+        json!({"model": "m", "prompt": "x", "max_tokens": 60, "temperature": 0, "ignore_eos": true, "stream": true});
+    let mut connection = TcpStream::connect(&address).unwrap();
+    let body = body.to_string();
+    let head = format!(
+        "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    connection.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    // Its head says that the request is taken.
+    let mut answer = BufReader::new(connection);
+    let mut status = String::new();
+    answer.read_line(&mut status).unwrap();
+    assert!(status.starts_with("HTTP/1.1 200"), "{status}");
+    kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
+    let mut rest = String::new();
+    answer.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains(r#""finish_reason":"length""#) && rest.contains("data: [DONE]"), "{rest}");
+    assert!(server.wait().unwrap().success());
+    assert!(TcpStream::connect(&address).is_err());
+}
