@@ -27,7 +27,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use accuracy::{AccuracyArgs, FrontEnd};
 pub(crate) use cost::CostArgs;
 pub(crate) use embed::{EmbedArgs, VectorArgs};
-pub(crate) use generate::{GenerateArgs, ModelArgs, SamplingArgs, ServeArgs};
+pub(crate) use generate::{BenchArgs, GenerateArgs, ModelArgs, SamplingArgs, ServeArgs};
 pub(crate) use health::{DiagnoseArgs, HangArgs};
 #[cfg(feature = "cloud")]
 pub(crate) use job::{JobArgs, JobCommand};
@@ -127,11 +127,13 @@ pub(crate) enum Command {
     Transcribe(TranscribeArgs),
     /// Serve a model over HTTP with OpenAI's API.
     Serve(ServeArgs),
+    /// Measure how fast a model answers: tokens a second, time to the first token and of each further one.
+    Bench(BenchArgs),
     /// Write a trained model as a Hugging Face folder, which transformers, vLLM and `tpu quantize` read.
     Export(ExportArgs),
     /// Write a model in fewer bits: rounding, GPTQ, rotations, AWQ, SmoothQuant, with the quality kept.
     Quantize(Box<QuantizeArgs>),
-    /// Say how well a model predicts a text: perplexity and next-token accuracy.
+    /// Say how well a model predicts a text (perplexity), or how often it prefers the right choice (accuracy).
     Eval(Box<EvalArgs>),
     /// Find the device, run a small model end to end, and show what a slice would make of it.
     Quickstart(QuickstartArgs),

@@ -84,6 +84,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Embed(args) => commands::embed::run(&args, &output),
         Command::Transcribe(args) => commands::transcribe::run(&args, &output),
         Command::Serve(args) => commands::serve::run(&args, &output),
+        Command::Bench(args) => commands::bench::run(&args, &output),
         Command::Export(args) => commands::export::run(&args, &output),
         Command::Quantize(args) => commands::quantize::run(&args, &output),
         Command::Eval(args) => commands::eval::run(&args, &output),

@@ -14,6 +14,7 @@
 //! # Ok::<(), infer::Error>(())
 //! ```
 
+mod benchmark;
 mod chat;
 mod choose;
 mod constraint;
@@ -26,6 +27,7 @@ mod launched;
 mod load;
 mod options;
 mod request;
+mod score;
 pub mod server;
 mod settings;
 mod sharding;
@@ -34,8 +36,10 @@ mod slots;
 mod source;
 mod speech;
 mod steps;
+mod tasks;
 mod text;
 
+pub use benchmark::{Benchmark, BenchmarkOptions, Percentiles};
 pub use chat::{ChatTemplate, Message};
 pub use constraint::OutputFormat;
 pub use embed::{EmbedOptions, Embedder, Pooling, TextEmbedding, TooLong, VectorLength, is_encoder};
@@ -46,5 +50,7 @@ pub use request::{
     FinishReason, MAX_LOG_PROBABILITIES, MAX_LOGIT_BIASES, Request, RequestId, SamplingOptions, TokenEvent,
     TokenProbability,
 };
+pub use score::{ScoreOptions, TokenPair, TokenScore, score};
 pub use source::{OpenOptions, OpenedModel, TextParts};
 pub use speech::{SpeechOptions, SpeechTask, Transcriber, Transcript, WavAudio};
+pub use tasks::{ChoiceTask, TaskResult};

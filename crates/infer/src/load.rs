@@ -44,6 +44,11 @@ pub(crate) fn load(
     }
 }
 
+/// A model with its parameters on one device.
+pub(crate) fn placed<M: LanguageModel>(backend: &Backend, source: &OpenedModel, model: &M) -> Result<M, Error> {
+    ModelWeights::open(source, model)?.placed(backend, None)
+}
+
 fn no_key() -> Key {
     Key::from_seed(&Tensor::scalar(DType::U32, 0.0))
 }

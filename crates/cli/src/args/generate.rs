@@ -1,4 +1,4 @@
-//! Arguments of `tpu generate` and `tpu serve`.
+//! Arguments of `tpu generate`, `tpu serve` and `tpu bench`.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use trace::{DTypePolicy, Mesh};
 
-use super::ConfigFileArgs;
 use super::embed::VectorArgs;
 use super::keys::CheckpointKeyArgs;
+use super::{CacheFolderArgs, ConfigFileArgs};
 
 #[derive(Debug, Args)]
 pub(crate) struct GenerateArgs {
@@ -120,6 +120,31 @@ pub(crate) struct SamplingArgs {
     /// With --json: log probabilities of the tokens, and of so many of the likeliest at each place.
     #[arg(long, value_name = "COUNT")]
     pub(crate) logprobs: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Hugging Face folder (config.json and safetensors), GGUF file, or folder of a `tpu train` run.
+    pub(crate) folder: String,
+    /// Requests at once.
+    #[arg(long, value_name = "COUNT", default_value_t = 16)]
+    pub(crate) concurrency: usize,
+    /// Tokens of each prompt.
+    #[arg(long, value_name = "TOKENS", default_value_t = 128)]
+    pub(crate) input_length: usize,
+    /// Tokens of each answer.
+    #[arg(long, value_name = "TOKENS", default_value_t = 128)]
+    pub(crate) output_length: usize,
+    /// Requests in all, after those that warm up; default: four times as many as at once.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) requests: Option<usize>,
+    /// Slice that this runs on, as in v6e-1: the time of a token is compared with what the TPU compiler lets expect there.
+    #[arg(long, value_name = "SLICE")]
+    pub(crate) slice: Option<String>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) cache: CacheFolderArgs,
 }
 
 #[derive(Debug, Args)]

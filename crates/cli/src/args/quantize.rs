@@ -76,8 +76,14 @@ pub(crate) struct EvalArgs {
     /// Hugging Face folder, dense or quantized, or a GGUF file.
     pub(crate) folder: PathBuf,
     /// Text to evaluate on.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) data: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "task")]
+    pub(crate) data: Option<PathBuf>,
+    /// Task to evaluate on instead, one JSON a line: {"context", "choices", "gold"}, or what lm_eval --log_samples wrote.
+    #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["data", "sequence", "windows"])]
+    pub(crate) task: Option<PathBuf>,
+    /// Evaluates at most so many documents of a task.
+    #[arg(long, value_name = "COUNT", requires = "task")]
+    pub(crate) limit: Option<usize>,
     #[command(flatten)]
     pub(crate) text: TextArgs,
 }

@@ -1,8 +1,14 @@
-//! `tpu eval`: how well a model of a folder predicts a text.
+//! `tpu eval`: how well a model of a folder predicts a text, or which choices it prefers.
 
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use infer::{ChoiceTask, OpenOptions, OpenedModel, ScoreOptions, TaskResult, score};
 use nn::models::RunOptions;
 use quantize::pipeline::{EvaluateOptions, Evaluation, ModelFolder, evaluate_folder, read_tokens};
 use runtime::Backend;
+use runtime::config::Config;
 use serde::Serialize;
 
 use crate::args::{EvalArgs, TextArgs};
@@ -28,13 +34,28 @@ struct Record {
     evaluation: Evaluation,
 }
 
+/// What `--json` prints of a task.
+#[derive(Serialize)]
+struct TaskRecord {
+    version: u32,
+    folder: String,
+    task: String,
+    #[serde(flatten)]
+    result: TaskResult,
+}
+
 pub(crate) fn run(args: &EvalArgs, output: &Output) -> Result<Answer, Failure> {
     let device = commands::config::as_written(&args.text.config, args.text.device.as_deref())?;
     if must_isolate(&device.device)? {
         return isolate_again();
     }
+    let data = match (&args.task, &args.data) {
+        (Some(path), _) => return task(args, path, &device, output),
+        (None, Some(data)) => data,
+        (None, None) => return Err(Failure::new("there is nothing to evaluate on").hint("give --data or --task")),
+    };
     let folder = ModelFolder::open(&args.folder)?;
-    let tokens = read_tokens(&folder, &args.data, args.text.tokenizer.as_deref())?;
+    let tokens = read_tokens(&folder, data, args.text.tokenizer.as_deref())?;
     let options = options_of(&args.text, &folder, tokens.len())?;
     let backend = Backend::auto(&device)?;
     let evaluation = evaluated(&backend, &folder, &tokens, &options)?;
@@ -58,6 +79,41 @@ pub(crate) fn run(args: &EvalArgs, output: &Output) -> Result<Answer, Failure> {
         );
         evaluation.load.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
         text
+    })?;
+    Ok(Answer::Yes)
+}
+
+/// Evaluates a task of lm-evaluation-harness.
+fn task(args: &EvalArgs, path: &Path, device: &Config, output: &Output) -> Result<Answer, Failure> {
+    let named = |error: infer::Error| {
+        let remedy = error.remedy();
+        let failure = Failure::new(format!("{}: {error}", path.display()));
+        remedy.into_iter().fold(failure, |failure, remedy| failure.hint(&remedy))
+    };
+    let file = File::open(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    let task = ChoiceTask::read(&mut BufReader::new(file), args.limit.unwrap_or(usize::MAX)).map_err(named)?;
+    let options = OpenOptions { tokenizer: args.text.tokenizer.as_deref(), ..OpenOptions::default() };
+    let source = OpenedModel::open(&args.folder, options)?;
+    let pairs = task.pairs(source.needed_tokenizer()?, source.begin_token()).map_err(named)?;
+    let run = RunOptions { precision: args.text.precision, ..RunOptions::default() };
+    let options = ScoreOptions { batch: args.text.batch, run };
+    let backend = Backend::auto(device)?;
+    let progress = Progress::start();
+    let scores = score(&backend, &source, &pairs, &options, &mut |done, all| {
+        progress.step(&format!("scoring {done} of {all} texts"));
+    })?;
+    drop(progress);
+    let record = TaskRecord {
+        version: 1,
+        folder: args.folder.display().to_string(),
+        task: path.display().to_string(),
+        result: task.result(&scores)?,
+    };
+    output.record(&record, || {
+        let TaskResult { documents, acc, acc_stderr, acc_norm, acc_norm_stderr, perplexity } = record.result;
+        let norm = acc_norm.zip(acc_norm_stderr);
+        let norm = norm.map_or(String::new(), |(acc, error)| format!(", acc_norm {acc:.4} ± {error:.4}"));
+        format!("acc {acc:.4} ± {acc_stderr:.4}{norm}, perplexity {perplexity:.4}, {documents} documents\n")
     })?;
     Ok(Answer::Yes)
 }

@@ -1,6 +1,7 @@
 //! One file or folder per command.
 
 pub(crate) mod accuracy;
+pub(crate) mod bench;
 pub(crate) mod cache;
 pub(crate) mod capture;
 pub(crate) mod check;

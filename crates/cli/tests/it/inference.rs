@@ -1,4 +1,4 @@
-//! `tpu generate` and `serve` on a small Llama.
+//! `tpu generate`, `bench`, `eval --task` and `serve` on a small Llama.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -30,6 +30,36 @@ fn answers_follow_a_schema() {
     let words = generate(arg(&hostile));
     let refused = bench.expect(2, &words.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(refused.stderr.contains("JSON schema") && refused.stderr.contains("hint: "), "{}", refused.stderr);
+}
+
+#[test]
+fn speed_and_tasks_are_measured() {
+    let bench = Bench::bare();
+    let folder = model(&bench, "model", None);
+    let measure = ["bench", arg(&folder), "--tokenizer", "bytes", "-d", "cpu", "--concurrency", "2", "--requests", "3"];
+    let found = bench.json(&[&measure[..], &["--input-length", "8", "--output-length", "4"]].concat());
+    assert_eq!((found["requests"].as_u64(), found["compiled"].as_u64()), (Some(3), Some(0)), "{found}");
+    for name in ["/output_tokens_per_second", "/ttft_seconds/p50", "/tpot_seconds/p99", "/latency_seconds/max"] {
+        assert!(found.pointer(name).and_then(Value::as_f64).is_some_and(|value| value > 0.0), "{name}: {found}");
+    }
+    let long = bench.expect(2, &[&measure[..], &["--output-length", "500"]].concat());
+    assert!(long.stderr.contains("64 positions"), "{}", long.stderr);
+
+    let lines = [
+        json!({"context": "the chip is", "choices": ["slow", "fast", "a"], "gold": 0}),
+        json!({"target": 1, "arguments": [["a step", " of"], ["a step", " in"]]}),
+    ];
+    let file = bench.write("task.jsonl", lines.map(|line| format!("{line}\n")).concat());
+    let eval = ["eval", arg(&folder), "--tokenizer", "bytes", "-d", "cpu", "--task", arg(&file)];
+    let found = bench.json(&eval);
+    assert_eq!(found["documents"], 2);
+    assert!([0.0, 0.5, 1.0].contains(&found["acc"].as_f64().unwrap()) && found["acc_norm"].is_number(), "{found}");
+    assert_eq!(bench.json(&[&eval[..], &["--limit", "1"]].concat())["documents"], 1);
+    bench.write("task.jsonl", r#"{"context": "x"}"#);
+    let wrong = bench.expect(2, &eval);
+    assert!(wrong.stderr.contains("task.jsonl: line 1") && wrong.stderr.contains("hint: "), "{}", wrong.stderr);
+    let neither = bench.expect(2, &["eval", arg(&folder)]);
+    assert!(neither.stderr.contains("--data"), "{}", neither.stderr);
 }
 
 #[test]

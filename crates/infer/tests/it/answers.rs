@@ -1,6 +1,9 @@
 //! Greedy tokens and their log probabilities are those of transformers, in batches of different lengths.
 
-use infer::{FinishReason, InferenceOptions, Request, SamplingOptions};
+use infer::{
+    BenchmarkOptions, FinishReason, InferenceOptions, OpenOptions, OpenedModel, Request, SamplingOptions, ScoreOptions,
+    TokenPair, score,
+};
 use nn::LayerIteration;
 use nn::models::RunOptions;
 use serde::Deserialize;
@@ -49,7 +52,51 @@ fn answers_are_those_of_transformers() {
         let options = InferenceOptions { lookahead: Some(lookahead), ..sized(5, 100) };
         any_schedule_gives_each_request_what_it_gets_alone(&backend, llama, &options, seeds);
     }
+    for folder in folders.iter().step_by(8) {
+        scores_are_those_of_transformers(&backend, folder);
+    }
     what_cannot_be_answered_is_refused(&backend, llama);
+    speed_is_measured(&backend, llama);
+}
+
+/// Log likelihoods of transformers' own answers are the sums of its log probabilities, and every token is the likeliest.
+fn scores_are_those_of_transformers(backend: &runtime::Backend, folder: &std::path::Path) {
+    let lines: Vec<Line> =
+        serde_json::from_str(&std::fs::read_to_string(folder.join("answers.json")).unwrap()).unwrap();
+    let options = OpenOptions { tokenizer: Some("bytes"), ..OpenOptions::default() };
+    let source = OpenedModel::open(folder, options).unwrap();
+    let pair = |line: &Line| TokenPair { context: line.prompt.clone(), continuation: line.tokens.clone() };
+    let mut pairs: Vec<TokenPair> = lines.iter().map(pair).collect();
+    // One that the model would not write.
+    let mut other = pair(&lines[0]);
+    other.continuation[0] = (other.continuation[0] + 1) % 101;
+    pairs.push(other);
+    let options = ScoreOptions { batch: 3, run: RunOptions::default() };
+    let scores = score(backend, &source, &pairs, &options, &mut |_, _| {}).unwrap();
+    for (line, score) in lines.iter().zip(&scores) {
+        let expected: f32 = line.log_probabilities.iter().sum();
+        let off = (score.log_likelihood - f64::from(expected)).abs();
+        assert!(off < 5e-3, "{}: off by {off}", folder.display());
+        assert!(score.is_greedy);
+    }
+    assert!(!scores[lines.len()].is_greedy);
+    let empty = [TokenPair { context: vec![], continuation: vec![1] }];
+    assert!(score(backend, &source, &empty, &options, &mut |_, _| {}).is_err());
+}
+
+fn speed_is_measured(backend: &runtime::Backend, folder: &std::path::Path) {
+    let mut engine = engine(backend, folder, &sized(3, 32));
+    let options = BenchmarkOptions { concurrency: 3, input_length: 8, output_length: 4, requests: 7 };
+    let mut told = Vec::new();
+    let found = engine.benchmark(options, &mut |done, all| told.push((done, all))).unwrap();
+    assert_eq!((told.len(), told.last()), (10, Some(&(10, 10))));
+    assert_eq!(found.compiled, 0, "the warm-up left programs to compile");
+    let tokens = found.output_tokens_per_second * found.seconds;
+    assert!((tokens - 28.0).abs() < 1e-6 && (found.total_tokens_per_second * found.seconds - 84.0).abs() < 1e-6);
+    let (first, each, whole) = (found.ttft_seconds, found.tpot_seconds, found.latency_seconds);
+    assert!(0.0 < each.p50 && each.p50 <= each.p99 && first.p50 <= whole.p50 && whole.max <= found.seconds);
+    assert!(engine.is_idle());
+    assert!(engine.benchmark(BenchmarkOptions { output_length: 40, ..options }, &mut |_, _| {}).is_err());
 }
 
 /// An engine with these options gives the answers of transformers that are kept beside a model.
@@ -80,6 +127,8 @@ fn what_cannot_be_answered_is_refused(backend: &runtime::Backend, folder: &std::
     assert!(refused(&mut engine, vec![101], greedy(1)).contains("knows 101"));
     assert!(refused(&mut engine, vec![1], SamplingOptions { temperature: -1.0, ..greedy(1) }).contains("temperature"));
     assert!(refused(&mut engine, vec![1], SamplingOptions { top_p: f64::NAN, ..greedy(1) }).contains("top_p"));
+    let biased = SamplingOptions { logit_bias: [(101, 1.0)].into(), ..greedy(1) };
+    assert!(refused(&mut engine, vec![1], biased).contains("logit_bias"));
     // As many tokens as there is room for.
     let id = engine.add(Request { prompt: vec![1; 30], sampling: greedy(100) }).unwrap();
     let answers = run(&mut engine, &[id]);
