@@ -3,7 +3,7 @@
 use hlo::dims::ScatterDims;
 use serde::{Deserialize, Serialize};
 use tensor::DType;
-use trace::{Tensor, Tree, Update};
+use trace::{CompileTarget, Tensor, Tree, Update};
 
 use crate::layers::{Heads, Positions};
 use crate::quant::{QuantizedRows, quantized_rows};
@@ -177,6 +177,13 @@ fn positions_of(new: &Tensor, filled: &Tensor) -> Tensor {
 /// The room with `[batch, tokens, kv heads, ...]` in a layer, each token in a row and at a position `[batch, tokens]`.
 #[track_caller]
 fn written_at(room: &Tensor, new: &Tensor, layer: &Tensor, row: &Tensor, position: &Tensor) -> Tensor {
+    let rooms: Option<usize> = room.dims()[..4].iter().try_fold(1usize, |all, &size| all.checked_mul(size));
+    if trace::current_target() == CompileTarget::Cuda
+        && trace::current_rules().is_none()
+        && let Some(count) = rooms.filter(|&count| i32::try_from(count).is_ok())
+    {
+        return written_flat(room, new, layer, row, position, count);
+    }
     let (row, position) = (row.expand(-1), position.expand(-1));
     let layer = layer.broadcast_to(row.dims());
     let dims = ScatterDims {
@@ -187,6 +194,34 @@ fn written_at(room: &Tensor, new: &Tensor, layer: &Tensor, row: &Tensor, positio
         ..ScatterDims::default()
     };
     room.scatter(&Tensor::concat(&[layer, row, position], -1), new, dims, Update::Set)
+}
+
+/// [`written_at`] for XLA's GPU compiler, which would transpose the whole room to bring the axes that are written at to the front:
+/// all axes before the head are one.
+#[track_caller]
+fn written_flat(room: &Tensor, new: &Tensor, layer: &Tensor, row: &Tensor, position: &Tensor, count: usize) -> Tensor {
+    let [rows, heads, positions] = [1, 2, 3].map(|axis| room.dim(axis));
+    let number = |size: usize| Tensor::scalar(DType::I32, size as f64);
+    // [batch, tokens, kv heads]
+    let places = [new.dim(0), new.dim(1), heads];
+    let head = Tensor::iota(DType::I32, &places, 2);
+    let first = &(&(layer * &number(rows)) + row) * &number(heads);
+    let at = &(&(&first.expand(-1) + &head) * &number(positions)) + &position.expand(-1);
+    // What lies beyond the rows is not written.
+    let at = row.less(&number(rows)).expand(-1).broadcast_to(&places).select(&at, &at.full_like(count as f64));
+    let inner: Vec<usize> = room.dims()[4..].to_vec();
+    let flat = |count: usize| -> Vec<usize> { std::iter::once(count).chain(inner.iter().copied()).collect() };
+    let written = places.iter().product();
+    let dims = ScatterDims {
+        update_window_dims: (1..=inner.len()).map(|axis| axis as i64).collect(),
+        inserted_window_dims: vec![0],
+        scatter_dims_to_operand_dims: vec![0],
+        index_vector_dim: 1,
+        ..ScatterDims::default()
+    };
+    let flat_room = room.reshape(&flat(count));
+    let updated = flat_room.scatter(&at.reshape(&[written, 1]), &new.reshape(&flat(written)), dims, Update::Set);
+    updated.reshape(room.dims())
 }
 
 impl KvCache {

@@ -2,13 +2,13 @@
 
 use hlo::{Attr, OpKind};
 use kernel::KernelTarget;
-use nn::layers::{AttentionImpl, AttentionMask, Dispatch, Positions, attend};
-use nn::models::{Gpt2, Llama, RunOptions};
+use nn::layers::{AttentionImpl, AttentionMask, CacheStart, Dispatch, Positions, attend};
+use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
 use nn::{DTypePolicy, StepOptions};
 use tensor::DType;
-use trace::{CompileTarget, Donate, Function, RematPolicy, Spec, Tensor, for_target, grad};
+use trace::{CompileTarget, Donate, Function, Key, RematPolicy, Spec, Tensor, for_target, grad};
 
-use crate::harness::{floats, of_floats, off_by, run};
+use crate::harness::{floats, of_floats, of_ints, off_by, run};
 use crate::training::{four, gemma, gpt2, language, llama, losses, tokens};
 
 type Step = (Function, Function);
@@ -123,5 +123,28 @@ fn the_cpu_device_has_plain_attention() {
         assert_eq!(count(&lowered, OpKind::While), 0);
         let [actual, expected] = [lowered, expected].map(|function| floats(&run(&function, &values)[0]));
         assert!(off_by(&actual, &expected) < 1e-5, "{mask:?}");
+    }
+}
+
+/// A decode step of rows that are filled to different positions writes the same KV cache.
+#[test]
+fn decode_steps_write_the_same_cache() {
+    let inputs = (Tensor::of(Spec::new(DType::I32, [3, 2])), Tensor::of(Spec::new(DType::I32, [3])));
+    let values = [of_ints(&[3, 2], &[1, 2, 3, 4, 5, 6]), of_ints(&[3], &[0, 5, 14])];
+    let [expected, actual] = [CompileTarget::Any, CompileTarget::Cuda].map(|target| {
+        let traced = for_target(target, || {
+            trace::trace("decode", &inputs, Donate::Nothing, |(tokens, filled)| {
+                let model = Llama::init(&Key::from_seed(1u64), &llama(None), &RunOptions::default());
+                let start = CacheStart::Rows { filled: filled.clone(), context: 16 };
+                let (hidden, cache) = model.extend(tokens, &start, &model.cache(4, 32));
+                (hidden, cache.keys, cache.values)
+            })
+        });
+        run(&traced.unwrap().0, &values)
+    });
+    for (actual, expected) in actual.iter().zip(&expected) {
+        let (actual, expected) = (floats(actual), floats(expected));
+        assert!(expected.iter().any(|&number| number != 0.0));
+        assert!(off_by(&actual, &expected) < 1e-5);
     }
 }
