@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use nn::hf::{ModelConfig, ParameterReader};
+use nn::hf::{Family, ModelConfig, ParameterReader};
 use nn::models::{Gpt2, LanguageModel, Llama};
+use nn::quant::{ActivationQuant, MapWeights};
 use runtime::{Backend, TreeArrays};
 use tensor::{DType, Literal, Spec};
-use trace::{Key, Mesh, Tensor};
+use trace::{Key, Mesh, Tensor, Tree};
 use train::TrainedModel;
 use weights::TensorRegion;
+use weights::quant::QuantizedFolder;
 
 use crate::draft::{Drafter, ModelDrafter};
 use crate::error::Error;
@@ -47,6 +49,22 @@ pub(crate) fn load(
 /// A model with its parameters on one device.
 pub(crate) fn placed<M: LanguageModel>(backend: &Backend, source: &OpenedModel, model: &M) -> Result<M, Error> {
     ModelWeights::open(source, model)?.placed(backend, None)
+}
+
+/// A model of a folder with its parameters on one device, sent one by one.
+pub(crate) fn placed_from<M: Tree + MapWeights>(
+    backend: &Backend,
+    files: &QuantizedFolder,
+    family: Family,
+    model: &M,
+    activations: ActivationQuant,
+) -> Result<M, Error> {
+    let mut reader = ParameterReader::open(files, family, model, activations)?;
+    let mut arrays = Vec::new();
+    for path in reader.model().paths() {
+        arrays.push(backend.send(&Arc::new(reader.read(&path)?))?);
+    }
+    Ok(reader.model().with_arrays(arrays)?)
 }
 
 fn no_key() -> Key {

@@ -3,12 +3,11 @@
 mod settings;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use data::{Tokenizer, check_vocab_size};
-use nn::hf::{self, AnyEncoderConfig, Family, ModelConfig};
+use nn::hf::{AnyEncoderConfig, Family, ModelConfig};
 use nn::models::{Encoder, Gpt2, LanguageModel, Llama, ModernEncoder, RunOptions};
-use nn::quant::{ActivationQuant, MapWeights};
+use nn::quant::ActivationQuant;
 use quantize::pipeline::ModelFolder;
 use runtime::{Backend, Jit, ReadTensor};
 use tensor::{DType, Literal};
@@ -18,6 +17,7 @@ use weights::quant::QuantizedFolder;
 pub(crate) use self::settings::SentenceSettings;
 pub use self::settings::{Pooling, VectorLength};
 use crate::error::Error;
+use crate::load::placed_from;
 
 /// Fewest tokens that a program computes.
 const LEAST_TOKENS: usize = 16;
@@ -110,13 +110,13 @@ impl Embedder {
             match &AnyEncoderConfig::of(&config)? {
                 AnyEncoderConfig::Bert(sizes) => {
                     let model = trace::shapes_of(&(), |()| Encoder::init(&key(), sizes, run))?;
-                    let model = placed(backend, &files, sizes.family, &model, none)?;
+                    let model = placed_from(backend, &files, sizes.family, &model, none)?;
                     let model = pooled(backend, model, pooling, Encoder::hidden);
                     Opened { model, vocabulary: sizes.vocab_size, most: sizes.max_length(), width: sizes.hidden_size }
                 }
                 AnyEncoderConfig::Modern(sizes) => {
                     let model = trace::shapes_of(&(), |()| ModernEncoder::init(&key(), sizes, run))?;
-                    let model = placed(backend, &files, Family::ModernBert, &model, none)?;
+                    let model = placed_from(backend, &files, Family::ModernBert, &model, none)?;
                     let model = pooled(backend, model, pooling, ModernEncoder::hidden);
                     let (most, width) = (sizes.max_position_embeddings, sizes.hidden_size);
                     Opened { model, vocabulary: sizes.vocab_size, most, width }
@@ -129,14 +129,14 @@ impl Embedder {
             match config {
                 ModelConfig::Gpt2(sizes) => {
                     let model = trace::shapes_of(&(), |()| Gpt2::init(&key(), sizes, run))?;
-                    let model = placed(backend, &folder.files, config.family(), &model, activations)?;
+                    let model = placed_from(backend, &folder.files, config.family(), &model, activations)?;
                     let model =
                         pooled(backend, model, pooling, |model: &Gpt2, tokens, _| model.hidden(tokens, None).states);
                     Opened { model, vocabulary: sizes.vocab_size, most: sizes.n_positions, width: sizes.n_embd }
                 }
                 ModelConfig::Llama(sizes) => {
                     let model = trace::shapes_of(&(), |()| Llama::init(&key(), sizes, run))?;
-                    let model = placed(backend, &folder.files, config.family(), &model, activations)?;
+                    let model = placed_from(backend, &folder.files, config.family(), &model, activations)?;
                     let model =
                         pooled(backend, model, pooling, |model: &Llama, tokens, _| model.hidden(tokens, None).states);
                     let (most, width) = (sizes.max_position_embeddings, sizes.hidden_size);
@@ -275,21 +275,6 @@ fn tokenizer(folder: &Path, name: Option<&str>, vocabulary: usize) -> Result<Opt
     };
     check_vocab_size(&tokenizer, u32::try_from(vocabulary).unwrap_or(u32::MAX))?;
     Ok(Some(tokenizer))
-}
-
-/// A model with its parameters on the device.
-fn placed<M: Tree + MapWeights>(
-    backend: &Backend,
-    files: &QuantizedFolder,
-    family: Family,
-    model: &M,
-    activations: ActivationQuant,
-) -> Result<M, Error> {
-    let loaded = hf::load_packed(files, family, model, activations)?;
-    let mut params = loaded.params.into_iter();
-    Ok(backend.place(&loaded.model, &mut |path, _| {
-        params.next().map(Arc::new).ok_or_else(|| runtime::ValidationError::Other(path.into()).into())
-    })?)
 }
 
 /// A model with the program of its vectors.

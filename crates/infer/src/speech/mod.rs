@@ -20,6 +20,7 @@ use weights::quant::QuantizedFolder;
 
 pub use self::wav::WavAudio;
 use crate::error::Error;
+use crate::load::placed_from;
 use crate::settings::read_json;
 use mel::{HOP, MelFeatures, SAMPLE_RATE};
 
@@ -110,11 +111,7 @@ impl Transcriber {
         let tokens = SpeechTokens::of(json, &generation, tokenizer.as_ref(), config.vocab_size)?;
         let model =
             trace::shapes_of(&(), |()| Whisper::init(&Key::from_seed(&Tensor::scalar(DType::U32, 0.0)), &config, run))?;
-        let loaded = hf::load_packed(&files, Family::Whisper, &model, ActivationQuant::None)?;
-        let mut params = loaded.params.into_iter();
-        let model = backend.place(&loaded.model, &mut |path, _| {
-            params.next().map(Arc::new).ok_or_else(|| runtime::ValidationError::Other(path.into()).into())
-        })?;
+        let model = placed_from(backend, &files, Family::Whisper, &model, ActivationQuant::None)?;
         let hear =
             Jit::new(backend, "hear", Donate::Nothing, |(model, features): &(Whisper, Tensor)| model.hear(features));
         let step = Jit::new(

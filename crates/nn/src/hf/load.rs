@@ -200,7 +200,7 @@ fn assembled(
 ) -> Result<Literal, Error> {
     let broken = |what: &str| Error::config(format!("`{path}` ({spec}): {what}"));
     let bytes = spec.dtype.size_bytes();
-    let mut out = Vec::with_capacity(part.size_bytes(bytes).ok_or_else(|| broken("its size is no number"))?);
+    let mut out = Vec::with_capacity(part.size_bytes(bytes).ok_or_else(|| broken("its size overflows"))?);
     let leading = spec.dims.len().saturating_sub(pieces.first().map_or(0, |piece| piece.dims.len()));
     let (Some(start), Some(size)) = (part.start.get(leading..), part.size.get(leading..)) else {
         return Err(broken("a part of it has other axes"));

@@ -150,6 +150,11 @@ pub(crate) fn run_on_all<C: Tree, L: Tree, Y: Tree>(
     }
 }
 
+/// Layers of a stack.
+fn num_layers<L: Tree>(layers: &L) -> usize {
+    layers.specs().first().and_then(|spec| spec.dims.first()).map_or(0, |count| *count)
+}
+
 /// More layers than this are a loop on every device: compiling them one by one takes too long.
 const MOST_UNROLLED: usize = 48;
 
@@ -161,10 +166,21 @@ pub(crate) fn run_in_order<C: Tree, L: Tree, Y: Tree>(
     layers: &L,
     layer: impl Fn(&C, &L) -> (C, Y),
 ) -> (C, Y) {
-    let count = layers.specs().first().and_then(|spec| spec.dims.first()).map_or(0, |count| *count);
+    let count = num_layers(layers);
     if current_target() != CompileTarget::Cuda || count == 0 || count > MOST_UNROLLED {
         return scan(carried, layers, None, layer);
     }
+    run_unrolled(carried, layers, count, |carried, slice, _| layer(carried, slice))
+}
+
+/// Runs layers one by one, each told its number.
+#[track_caller]
+fn run_unrolled<C: Tree, L: Tree, Y: Tree>(
+    carried: &C,
+    layers: &L,
+    count: usize,
+    layer: impl Fn(&C, &L, usize) -> (C, Y),
+) -> (C, Y) {
     let slices = unstacked(&layers.leaves(), count);
     let (mut x, mut results) = (carried.map_leaves(Tensor::clone), Vec::new());
     for n in 0..count {
@@ -173,7 +189,7 @@ pub(crate) fn run_in_order<C: Tree, L: Tree, Y: Tree>(
             Some(slice) => slice.clone(),
             None => leaf.at(0, n),
         });
-        let (next, result) = layer(&x, &of_layer);
+        let (next, result) = layer(&x, &of_layer, n);
         x = next;
         results.push(result);
     }
@@ -251,14 +267,8 @@ pub fn infer_repeating_pattern<C: Tree, L: Tree, Y: Tree>(
     match layer_iteration {
         LayerIteration::Auto => scan_repeating_pattern(carried, layers, pattern, layer),
         LayerIteration::Unrolled => {
-            let count = layers.specs().first().and_then(|spec| spec.dims.first()).map_or(0, |count| *count);
-            let (mut x, mut results) = (carried.map_leaves(Tensor::clone), Vec::new());
-            for number in 0..count {
-                let (next, result) = layer(&x, &layers.map_leaves(|leaf| leaf.at(0, number)), number % pattern.max(1));
-                x = next;
-                results.push(result);
-            }
-            (x, merged(&results, |parts| Tensor::stack(parts, 0)))
+            let place = |number: usize| number % pattern.max(1);
+            run_unrolled(carried, layers, num_layers(layers), |x, slice, number| layer(x, slice, place(number)))
         }
     }
 }
@@ -272,7 +282,7 @@ fn in_pattern<C: Tree, L: Tree, Y: Tree>(
     layer: impl Fn(&C, &L, usize) -> (C, Y),
     across: impl FnOnce(&C, &L, &dyn Fn(&C, &L) -> (C, Y)) -> (C, Y),
 ) -> (C, Y) {
-    let count = layers.specs().first().and_then(|spec| spec.dims.first()).map_or(0, |count| *count);
+    let count = num_layers(layers);
     let left = count % pattern;
     if left > 0 && Stages::here().is_some() {
         trace::refuse(format!(
