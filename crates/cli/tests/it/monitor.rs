@@ -157,6 +157,12 @@ COLUMNS=140 "$OPERATE/tpu-info" >tpu-info.txt 2>&1
 for metric in hbm_usage duty_cycle_percent hlo_queue_size hlo_exec_timing tensorcore_idle_duration core_state sequencer_state_detailed; do
   COLUMNS=140 "$OPERATE/tpu-info" --metric $metric >$metric.txt 2>&1
 done
+# Between two steps no program runs: the table is empty then.
+tries=0
+until [ "$(grep -c train_step sequencer_state_detailed.txt)" -ge 2 ] || [ $tries -ge 20 ]; do
+  tries=$((tries + 1))
+  COLUMNS=140 "$OPERATE/tpu-info" --metric sequencer_state_detailed >sequencer_state_detailed.txt 2>&1
+done
 if [ -n "$PYTHON" ]; then "$PYTHON" "$SDK" >sdk.json 2>sdk.log; fi
 "$TPU" monitor --json >monitor.json
 kill -INT $training
