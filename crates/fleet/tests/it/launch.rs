@@ -184,7 +184,9 @@ fn a_request_to_stop_reaches_all_and_75_means_saved() {
         assert!(ran.told.contains("asked to stop"), "{}", ran.told);
     }
     // One that saved by itself, as on a preemption notice of its own machine, stops the others too.
-    let script = format!("[ $TPUBRIDGE_PROCESS_ID = 0 ] && exit 75; {}", waits("exit 75"));
+    std::fs::read_dir(folder.path()).unwrap().for_each(|file| std::fs::remove_file(file.unwrap().path()).unwrap());
+    let first = format!("while [ ! -e {place}/1.on ] || [ ! -e {place}/2.on ]; do sleep 0.01; done; exit 75");
+    let script = format!("if [ $TPUBRIDGE_PROCESS_ID = 0 ]; then {first}; fi; {}", waits("exit 75"));
     let ran = run(&plan(&script, 3));
     assert_eq!((ran.end.exit_code(), ran.end.culprit), (75, None), "{:?}", ran.end);
     // A second Ctrl-C does not wait.
