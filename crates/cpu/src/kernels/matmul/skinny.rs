@@ -30,6 +30,9 @@ const FEWEST_STEPS: usize = 64;
 /// Elements by which a row's lines are fetched before they are read.
 const AHEAD: usize = 64;
 
+/// Steps of a row that is long enough to be fetched within itself.
+const LONG: usize = 8 * AHEAD;
+
 /// The most steps whose sums of digits fit 32 bits.
 const DIGIT_STEPS: usize = 1 << 16;
 
@@ -465,40 +468,66 @@ impl Skinny<'_> {
     /// As [`Skinny::compute_as`]; there are `M` vectors.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     unsafe fn dot<S: Wide, const M: usize, const TOGETHER: usize>(&self, outputs: Range<usize>) {
+        let matrix = self.matrix.cast::<S::Elem>();
+        // Further on in long rows; in short ones, the rows after these.
+        let ahead = if self.steps >= LONG { AHEAD as isize } else { TOGETHER as isize * self.matrix_row };
+        let whole = self.steps / LANES * LANES;
+        let rest = first(self.steps - whole) as u16;
         for output in outputs.clone().step_by(TOGETHER) {
             let here = TOGETHER.min(outputs.end - output);
+            // Past the last output the row before is read again.
+            let rows: [*const S::Elem; TOGETHER] =
+                std::array::from_fn(|j| matrix.wrapping_offset((output + j.min(here - 1)) as isize * self.matrix_row));
             let mut totals = [[_mm512_setzero_ps(); TOGETHER]; M];
-            for step in (0..self.steps).step_by(LANES) {
-                let mask = first((self.steps - step).min(LANES)) as u16;
-                // Further on in these rows, or where the next ones begin.
-                let (further, rows_on) =
-                    if step + AHEAD < self.steps { (step + AHEAD, 0) } else { (step + AHEAD - self.steps, TOGETHER) };
-                for j in 0..TOGETHER {
-                    let line = self
-                        .matrix
-                        .cast::<S::Elem>()
-                        .wrapping_offset((output + rows_on + j) as isize * self.matrix_row);
-                    _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(further).cast());
+            for step in (0..whole).step_by(LANES) {
+                for row in rows {
+                    _mm_prefetch::<_MM_HINT_T0>(row.wrapping_offset(ahead).wrapping_add(step).cast());
                 }
-                for j in 0..TOGETHER {
-                    // Past the last output the row before is read again.
-                    let row = (output + j.min(here - 1)) as isize * self.matrix_row;
-                    // SAFETY: the row is the matrix's, the mask keeps to its steps.
-                    let row =
-                        unsafe { S::wide(self.matrix.cast::<S::Elem>().wrapping_offset(row).wrapping_add(step), mask) };
-                    for i in 0..M {
-                        // SAFETY: the mask keeps to the steps of the vector.
-                        let vector = unsafe { _mm512_maskz_loadu_ps(mask, self.vectors.add(i * self.steps + step)) };
-                        totals[i][j] = _mm512_fmadd_ps(vector, row, totals[i][j]);
-                    }
-                }
+                // SAFETY: whole vectors of steps that the rows and the vectors have.
+                unsafe { self.dot_lanes::<S, M, TOGETHER>(&rows, step, u16::MAX, &mut totals) };
             }
+            if rest != 0 {
+                // SAFETY: the mask keeps to the steps that are left.
+                unsafe { self.dot_lanes::<S, M, TOGETHER>(&rows, whole, rest, &mut totals) };
+            }
+            let mut all = [_mm512_setzero_ps(); LANES];
+            for i in 0..M {
+                all[i * TOGETHER..][..TOGETHER].copy_from_slice(&totals[i]);
+            }
+            let mut sums = [0.0f32; LANES];
+            // SAFETY: an array of one vector's length.
+            unsafe { _mm512_storeu_ps(sums.as_mut_ptr(), sums_of_lanes(&all)) };
             for i in 0..M {
                 for j in 0..here {
-                    let value = _mm512_reduce_add_ps(totals[i][j]);
                     let at = i as isize * self.out_vector + (output + j) as isize * self.out_output;
                     // SAFETY: an output of this thread.
-                    unsafe { self.store(at, value) };
+                    unsafe { self.store(at, sums[i * TOGETHER + j]) };
+                }
+            }
+        }
+    }
+
+    /// Adds the products of some steps to the totals.
+    ///
+    /// # Safety
+    /// As [`Skinny::dot`]; the steps of the mask are readable in the rows and the vectors.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn dot_lanes<S: Wide, const M: usize, const TOGETHER: usize>(
+        &self,
+        rows: &[*const S::Elem; TOGETHER],
+        step: usize,
+        mask: u16,
+        totals: &mut [[__m512; TOGETHER]; M],
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let vectors: [__m512; M] =
+                std::array::from_fn(|i| _mm512_maskz_loadu_ps(mask, self.vectors.add(i * self.steps + step)));
+            for j in 0..TOGETHER {
+                let row = S::wide(rows[j].wrapping_add(step), mask);
+                for i in 0..M {
+                    totals[i][j] = _mm512_fmadd_ps(vectors[i], row, totals[i][j]);
                 }
             }
         }
@@ -516,4 +545,20 @@ impl Skinny<'_> {
             }
         }
     }
+}
+
+/// The sum of all lanes of each vector, in the vectors' order.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn sums_of_lanes(vectors: &[__m512; LANES]) -> __m512 {
+    let add = |low, high| _mm512_add_ps(low, high);
+    // Each quarter of a register has sums of four vectors.
+    let fours: [__m512; 4] = std::array::from_fn(|i| {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|j| vectors[4 * i + j]);
+        let ab = _mm512_castps_pd(add(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
+        let cd = _mm512_castps_pd(add(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)));
+        add(_mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd)), _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd)))
+    });
+    let pair = |a, b| add(_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xEE>(a, b));
+    let (low, high) = (pair(fours[0], fours[1]), pair(fours[2], fours[3]));
+    add(_mm512_shuffle_f32x4::<0x88>(low, high), _mm512_shuffle_f32x4::<0xDD>(low, high))
 }
