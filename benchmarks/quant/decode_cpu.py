@@ -56,8 +56,8 @@ def arguments():
 
 def type_of(file_format, matrix, layer, layers):
     """The type of a matrix in a file of a format, as llama.cpp's quantize tool chooses it."""
-    if file_format == "Q8_0":
-        return "Q8_0"
+    if file_format in ("Q8_0", "BF16"):
+        return file_format
     if matrix == "token_embd":
         return "Q6_K"
     if file_format == "Q4_0":
@@ -70,6 +70,8 @@ def blocks(rng, kind, rows, columns):
     """Random weights of a type, as bytes by row."""
     import numpy as np
 
+    if kind == "BF16":
+        return (rng.standard_normal((rows, columns), np.float32) * 0.02).view(np.uint8).reshape(rows, columns, 4)[..., 2:].reshape(rows, -1)
     weights, size, scales = BLOCKS[kind]
     data = rng.integers(0, 256, (rows * columns // weights, size), dtype=np.uint8)
     scale = np.frombuffer(np.float16(0.002).tobytes(), np.uint8)

@@ -296,7 +296,7 @@ unsafe fn round_block(sums: Sums, out: Rounded, rows: usize) {
 /// # Safety
 /// The strip is readable; `to` takes 32 lanes of its steps rounded up to a tile.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn pack<const LEFT: bool>(strip: &Strip, to: *mut u8) {
+pub(super) unsafe fn pack<const LEFT: bool>(strip: &Strip, to: *mut u8) {
     let size = strip.dtype.size_bytes();
     let tile_steps = ROW_BYTES / size;
     for (block, step) in (0..strip.steps).step_by(tile_steps).enumerate() {
@@ -471,7 +471,7 @@ unsafe fn pack_bytes(from: *const u8, step: isize, to: *mut u8) {
 }
 
 #[target_feature(enable = "avx512f")]
-fn turn(rows: [__m512i; TILE]) -> [__m512i; TILE] {
+pub(super) fn turn(rows: [__m512i; TILE]) -> [__m512i; TILE] {
     let mut turned = [_mm512_setzero_ps(); TILE];
     for (to, row) in turned.iter_mut().zip(rows) {
         *to = _mm512_castsi512_ps(row);

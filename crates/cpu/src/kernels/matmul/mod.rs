@@ -18,6 +18,8 @@ mod bytes;
 #[cfg(target_arch = "x86_64")]
 mod digits;
 mod drive;
+#[cfg(target_arch = "x86_64")]
+mod few;
 mod grouped;
 mod lanes;
 mod narrow;
@@ -609,6 +611,11 @@ impl Plan {
             if unsafe { skinny::drive(job, tasks) } {
                 return;
             }
+        }
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the caller's promise; the machine has tiles.
+        if self.kernel == Choice::AmxBf16 && unsafe { few::drive(job, tasks) } {
+            return;
         }
         // SAFETY: the caller's promise; the kernel was chosen for the machine.
         unsafe { with_kernel!(self.kernel, K => drive::drive::<K>(job, tasks)) }
