@@ -5,9 +5,11 @@ use std::cell::Cell;
 /// The kind of device a function is traced for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CompileTarget {
-    /// A TPU, the CPU device, or one that is not known yet.
+    /// A TPU, or one that is not known yet.
     #[default]
     Any,
+    /// The CPU device.
+    Cpu,
     /// An NVIDIA GPU, compiled by XLA.
     Cuda,
 }

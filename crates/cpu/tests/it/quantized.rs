@@ -171,6 +171,41 @@ fn by_group(x: DType, w: DType, rows: usize, groups: usize, k: usize, n: usize) 
     )
 }
 
+/// The same of a weight whose outputs are rows.
+fn by_group_of_rows(x: DType, w: DType, rows: usize, groups: usize, k: usize, n: usize) -> String {
+    let sums = format!("tensor<{groups}x{rows}x{n}xf32>");
+    let (xs, ws) = (format!("tensor<{rows}x{groups}x{k}x{x}>"), format!("tensor<{n}x{groups}x{k}x{x}>"));
+    let whole = groups * k;
+    format!(
+        "func.func @main(%x: tensor<{rows}x{whole}x{x}>, %w: tensor<{n}x{whole}x{w}>, %s: tensor<{n}x{groups}xf32>) -> tensor<{rows}x{n}xf32> {{
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %xs = stablehlo.reshape %x : (tensor<{rows}x{whole}x{x}>) -> {xs}
+  %c = stablehlo.convert %w : (tensor<{n}x{whole}x{w}>) -> tensor<{n}x{whole}x{x}>
+  %ws = stablehlo.reshape %c : (tensor<{n}x{whole}x{x}>) -> {ws}
+  %d = stablehlo.dot_general %xs, %ws, batching_dims = [1] x [1], contracting_dims = [2] x [2] : ({xs}, {ws}) -> {sums}
+  %t = stablehlo.transpose %s, dims = [1, 0] : (tensor<{n}x{groups}xf32>) -> tensor<{groups}x{n}xf32>
+  %b = stablehlo.broadcast_in_dim %t, dims = [0, 2] : (tensor<{groups}x{n}xf32>) -> {sums}
+  %p = stablehlo.multiply %d, %b : {sums}
+  %y = stablehlo.reduce(%p init: %zero) applies stablehlo.add across dimensions = [0] : ({sums}, tensor<f32>) -> tensor<{rows}x{n}xf32>
+  return %y : tensor<{rows}x{n}xf32>
+}}"
+    )
+}
+
+#[test]
+fn groups_of_large_weights_are_one_step() {
+    let sizes = [(1, 9, 32, 519), (3, 16, 16, 530), (7, 5, 64, 545), (20, 18, 16, 550), (32, 3, 96, 512)];
+    for (x, w) in [(DType::F32, DType::U8), (DType::BF16, DType::I8), (DType::BF16, DType::I4)] {
+        for (rows, groups, k, n) in sizes {
+            let whole = groups * k;
+            let arguments: [(DType, &[usize]); 3] = [(x, &[rows, whole]), (w, &[whole, n]), (DType::F32, &[groups, n])];
+            check(&by_group(x, w, rows, groups, k, n), &arguments, &["by group"], &[]);
+            let arguments: [(DType, &[usize]); 3] = [(x, &[rows, whole]), (w, &[n, whole]), (DType::F32, &[n, groups])];
+            check(&by_group_of_rows(x, w, rows, groups, k, n), &arguments, &["by group"], &[]);
+        }
+    }
+}
+
 #[test]
 fn groups_are_one_step() {
     for (x, w) in

@@ -395,7 +395,7 @@ impl DeviceParts {
         Ok(match input_axis {
             InputAxis::Last => DeviceParts { values: codes, scales, zero_points, order, input_scales: Vec::new() },
             InputAxis::First => DeviceParts {
-                values: turned(&codes, outputs, inputs),
+                values: tensor::transpose_matrices(&codes, outputs, inputs, 1),
                 scales: turned(&scales, outputs, groups),
                 zero_points: if zero_points.is_empty() { zero_points } else { turned(&zero_points, outputs, groups) },
                 order,
@@ -442,24 +442,10 @@ fn through(codes: &[u8], table: &[u8; 16]) -> Vec<u8> {
     codes.iter().map(|code| table[usize::from(code & 15)]).collect()
 }
 
-/// `[rows, columns]` with its axes exchanged, in tiles that stay in the cache.
-fn turned<T: Copy + Default>(values: &[T], rows: usize, columns: usize) -> Vec<T> {
-    const TILE: usize = 64;
-    let mut out = vec![T::default(); values.len()];
-    for first_row in (0..rows).step_by(TILE) {
-        for first_column in (0..columns).step_by(TILE) {
-            for row in first_row..(first_row + TILE).min(rows) {
-                for column in first_column..(first_column + TILE).min(columns) {
-                    if let (Some(to), Some(from)) =
-                        (out.get_mut(column * rows + row), values.get(row * columns + column))
-                    {
-                        *to = *from;
-                    }
-                }
-            }
-        }
-    }
-    out
+/// `[rows, columns]` with its axes exchanged.
+fn turned(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let bytes = tensor::transpose_matrices(&bytes_of(values), rows, columns, size_of::<f32>());
+    bytes.chunks_exact(size_of::<f32>()).filter_map(|bytes| bytes.try_into().ok()).map(f32::from_le_bytes).collect()
 }
 
 fn bytes_of(values: &[f32]) -> Vec<u8> {

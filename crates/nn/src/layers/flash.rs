@@ -31,7 +31,7 @@ pub(super) fn is_better(queries: usize, keys: usize, key_heads: usize, dtype: DT
     };
     let long = match trace::current_target() {
         CompileTarget::Cuda if dtype != DType::F32 => LONG_ON_CUDA,
-        CompileTarget::Any | CompileTarget::Cuda => LONG,
+        CompileTarget::Any | CompileTarget::Cpu | CompileTarget::Cuda => LONG,
     };
     keys >= long && is_possible(queries, keys, positions) && has_whole_sequences()
 }
@@ -84,7 +84,7 @@ pub(super) fn flash(
             let all = (query, key, value, (out.clone(), total.clone(), ct.clone()), segments);
             let (query, key, value) = backward_on_each_device(&all, |all| {
                 let chunk = match trace::current_target() {
-                    CompileTarget::Any => chunk_of(all.0.dims()[2], all.0.dims()[3]),
+                    CompileTarget::Any | CompileTarget::Cpu => chunk_of(all.0.dims()[2], all.0.dims()[3]),
                     CompileTarget::Cuda => all.0.dims()[2],
                 };
                 backward_in_chunks(all, mask, scale, chunk)

@@ -1,5 +1,7 @@
 //! Forms of a matmul with a quantized weight, and which is chosen.
 
+use trace::CompileTarget;
+
 use crate::quant::{ActivationQuant, QuantScheme, kernel};
 
 /// How a matmul with a quantized weight is written.
@@ -18,8 +20,14 @@ pub enum MatmulForm {
 /// Rows above which dequantizing costs less than partial sums: level near 128 on v5e and v6e, as compiled by libtpu 0.0.51.
 const MOST_ROWS_OF_PARTIAL_SUMS: usize = 96;
 
-/// Smallest group for which partial sums pay: results of `rows` numbers are summed for each group.
-const SMALLEST_GROUP_OF_PARTIAL_SUMS: usize = 32;
+/// Smallest group for which partial sums pay: results of `rows` numbers are summed for each group. On the CPU device they never leave
+/// a core.
+fn smallest_group_of_partial_sums() -> usize {
+    match trace::current_target() {
+        CompileTarget::Cpu => 16,
+        CompileTarget::Any | CompileTarget::Cuda => 32,
+    }
+}
 
 impl MatmulForm {
     /// The form for so many rows of activations and groups of a channel.
@@ -28,7 +36,7 @@ impl MatmulForm {
             (0 | 1, _) => MatmulForm::ScaleAfterDot,
             // Codes of activations have no weight to be dequantized with.
             _ if scheme.activations != ActivationQuant::None => MatmulForm::PartialSums,
-            (_, Some(group)) if group < SMALLEST_GROUP_OF_PARTIAL_SUMS => MatmulForm::Dequantize,
+            (_, Some(group)) if group < smallest_group_of_partial_sums() => MatmulForm::Dequantize,
             _ if rows <= MOST_ROWS_OF_PARTIAL_SUMS && kernel::takes(scheme) => MatmulForm::Kernel,
             _ if rows <= MOST_ROWS_OF_PARTIAL_SUMS => MatmulForm::PartialSums,
             _ => MatmulForm::Dequantize,

@@ -1,7 +1,7 @@
 //! A quantized tensor: codes, scales, zero points, and its matmul with activations.
 
 use tensor::DType;
-use trace::{Contraction, PartitionSpec, Precision, Spec, Tensor, Tree};
+use trace::{CompileTarget, Contraction, PartitionSpec, Precision, Spec, Tensor, Tree};
 
 use crate::quant::activations::{codes, codes_of_scale};
 use crate::quant::kernel;
@@ -258,7 +258,7 @@ impl QuantizedTensor {
         if let Some(zero_points) = &self.zero_points {
             let groups = self.groups();
             let sums = rows.cast(DType::F32).reshape(&[rows.dim(0), groups, inputs / groups.max(1)]).sum(&[2]);
-            sum = sum - sums.matmul(&(scales * zero_points.cast(DType::F32)));
+            sum = sum - offset(&sums, &scales, &zero_points.cast(DType::F32));
         }
         let dims: Vec<usize> = x.dims()[..x.rank() - 1].iter().copied().chain([sum.dim(1)]).collect();
         sum.reshape(&dims)
@@ -289,13 +289,27 @@ impl QuantizedTensor {
         let mut sum = (parts * scales.expand(1)).sum(&[0]);
         if let Some(zero_points) = &self.zero_points {
             let sums = apart.cast(DType::F32).sum(&[2]);
-            sum = sum - sums.matmul(&(scales * by_group(zero_points)));
+            sum = sum - offset(&sums, &scales, &by_group(zero_points));
         }
         let outputs = sum.dim(1);
         let dims: Vec<usize> = x.dims()[..x.rank() - 1].iter().copied().chain([outputs]).collect();
         sum.reshape(&dims)
     }
 }
+
+/// What zero points `[groups, out]` add to a matmul: the sums of activations `[rows, groups]` times scales times zero points.
+#[track_caller]
+fn offset(sums: &Tensor, scales: &Tensor, zero_points: &Tensor) -> Tensor {
+    // Of a few rows on the CPU device one pass over both, instead of a product that is written and read again.
+    if trace::current_target() == CompileTarget::Cpu && sums.dim(0) <= FEW_ROWS {
+        let products = sums.expand(2) * scales.expand(0) * zero_points.expand(0);
+        return products.sum(&[1]);
+    }
+    sums.matmul(&(scales * zero_points))
+}
+
+/// Rows whose offsets are summed without a matmul.
+const FEW_ROWS: usize = 4;
 
 /// Rows up to which devices with other inputs multiply by themselves; with more, the partitioner may cut matmuls and sums into parts
 /// that overlap.

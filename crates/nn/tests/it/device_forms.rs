@@ -21,7 +21,7 @@ fn step(target: CompileTarget, precision: DTypePolicy, make: impl Fn(&RunOptions
     let options = RunOptions { precision, ..RunOptions::default() };
     let (start, step) = for_target(target, || make(&options));
     match target {
-        CompileTarget::Any => (start, step),
+        CompileTarget::Any | CompileTarget::Cpu => (start, step),
         CompileTarget::Cuda => {
             let lowered = kernel::lower(step.module.clone(), KernelTarget::Cuda).unwrap();
             (start, Function { module: lowered.module, ..step })

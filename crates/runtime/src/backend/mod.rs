@@ -184,7 +184,8 @@ impl Backend {
     pub fn compile_target(&self) -> trace::CompileTarget {
         match self.platform() {
             Platform::Cuda => trace::CompileTarget::Cuda,
-            Platform::Tpu | Platform::Cpu | Platform::Other(_) => trace::CompileTarget::Any,
+            Platform::Cpu => trace::CompileTarget::Cpu,
+            Platform::Tpu | Platform::Other(_) => trace::CompileTarget::Any,
         }
     }
 

@@ -64,6 +64,8 @@ macro_rules! multiply {
     };
 }
 
+pub(super) use {load, multiply, store, zero};
+
 /// A few rows times a matrix.
 struct Few<'a> {
     job: &'a Job<'a>,

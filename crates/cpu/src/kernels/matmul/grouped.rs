@@ -8,6 +8,8 @@ use tensor::DType;
 
 use super::super::Cores;
 use super::super::machine::Machine;
+#[cfg(target_arch = "x86_64")]
+use super::by_group::{ByGroup, Way};
 use super::scratch::{Loan, Slot};
 use super::{MatMul, Plan, Target, WORTH_A_THREAD};
 use crate::footprint;
@@ -20,7 +22,7 @@ const COLUMNS: usize = 4096;
 pub(crate) struct Scales {
     /// From one group to the next.
     pub(crate) group: isize,
-    /// From one column to the next: 1, or 0 for one scale a group.
+    /// From one column to the next: 1, or 0 for one scale a group, or any where [`Grouped::reads_any_scales`].
     pub(crate) column: isize,
 }
 
@@ -66,6 +68,17 @@ impl Grouped {
         Grouped { problem, scales, plans, machine: *machine }
     }
 
+    /// Whether scales of any strides are read as they lie.
+    pub(crate) fn reads_any_scales(problem: &MatMul, machine: &Machine) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return Way::of(problem, machine).is_some_and(Way::reads_any_scales);
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let _ = (problem, machine);
+            false
+        }
+    }
+
     /// Bytes that are read of both factors, their first elements so many bytes from the starts of their arrays, and of the
     /// scales, the same in elements; bytes that are written.
     pub(crate) fn touches(&self, offsets: [isize; 2], scales: isize) -> Option<([usize; 3], usize)> {
@@ -84,6 +97,12 @@ impl Grouped {
     /// The pointers are to arrays as the problem and the scales say, the result overlapping nothing else. The machine is the
     /// one of [`Grouped::new`].
     pub(crate) unsafe fn run(&self, lhs: *const u8, rhs: *const u8, scales: *const f32, out: *mut f32, cores: &Cores) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(way) = Way::of(&self.problem, &self.machine) {
+            let by_group = ByGroup { problem: &self.problem, lhs, rhs, scales, strides: self.scales, out };
+            // SAFETY: the caller's promise.
+            return unsafe { by_group.run(way, cores) };
+        }
         let MatMul { batch: groups, m, n, .. } = self.problem;
         let sums = m * n;
         let blocks = n.div_ceil(COLUMNS);

@@ -549,7 +549,7 @@ impl Skinny<'_> {
 
 /// The sum of all lanes of each vector, in the vectors' order.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn sums_of_lanes(vectors: &[__m512; LANES]) -> __m512 {
+pub(super) fn sums_of_lanes(vectors: &[__m512; LANES]) -> __m512 {
     let add = |low, high| _mm512_add_ps(low, high);
     // Each quarter of a register has sums of four vectors.
     let fours: [__m512; 4] = std::array::from_fn(|i| {

@@ -321,8 +321,8 @@ fn a_few_vectors_cut_by_steps_and_by_outputs() {
 #[test]
 fn a_few_rows_meet_a_large_matrix() {
     use Layout::*;
-    for types in [[DType::BF16; 3], [DType::BF16, DType::BF16, DType::F32], [DType::BF16, DType::I8, DType::BF16]] {
-        for (m, n, k) in [(5, 1001, 352), (16, 768, 333), (17, 1024, 352), (32, 777, 384)] {
+    for types in [[DType::BF16, DType::BF16, DType::F32], [DType::BF16, DType::I8, DType::BF16]] {
+        for (m, n, k) in [(5, 801, 333), (17, 777, 352)] {
             check(Case { types, layouts: [Rows, Rows], batch: 1, m, n, k });
             check(Case { types, layouts: [Rows, Columns], batch: 1, m, n, k });
         }

@@ -131,9 +131,13 @@ fn is_by_group(func: &Func, value: Value) -> bool {
 pub(crate) fn lower(lowering: &mut Lowering<'_>, op: &Op, grouped: GroupedDot) -> Result<Option<()>, Error> {
     let dot = lowering.func.op(grouped.dot);
     let Some((dot, _)) = contraction::pending(lowering, dot, Order::AsWritten)? else { return Ok(None) };
+    let label = format!("{} by group", contraction::label(&dot));
+    let problem =
+        MatMul { out: crate::kernels::matmul::Target { dtype: DType::F32, ..dot.problem.out }, ..dot.problem };
     let mut scales = lowering.view(grouped.scales)?;
+    let is_any = Grouped::reads_any_scales(&problem, lowering.machine);
     let is_plain = |strides: &[isize], dims: &[usize]| {
-        (strides[1] == 0 || dims[1] == 1) && (matches!(strides[2], 0 | 1) || dims[2] == 1)
+        (strides[1] == 0 || dims[1] == 1) && (is_any || matches!(strides[2], 0 | 1) || dims[2] == 1)
     };
     if !is_plain(&scales.strides, &scales.dims) {
         let slot = lowering.dense(&scales)?;
@@ -141,12 +145,9 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>, op: &Op, grouped: GroupedDot) -
     }
     let column = if scales.dims[2] == 1 { 0 } else { scales.strides[2] };
     let strides = Scales { group: scales.strides[0], column };
-    let label = format!("{} by group", contraction::label(&dot));
     let result = lowering.result_slot(op.first_result)?;
     lowering.computing.extend([grouped.dot, grouped.product]);
     let inputs = vec![dot.inputs[0], dot.inputs[1], scales.slot];
-    let problem =
-        MatMul { out: crate::kernels::matmul::Target { dtype: DType::F32, ..dot.problem.out }, ..dot.problem };
     let work = Grouped::new(problem, strides, lowering.machine);
     lowering.step(inputs, vec![result], Step { work, offsets: dot.offsets, scales: scales.offset, label });
     Ok(Some(()))
