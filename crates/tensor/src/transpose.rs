@@ -7,6 +7,21 @@ const LARGE: usize = 1 << 20;
 /// The most threads: memory is what limits them.
 const THREADS: usize = 16;
 
+/// A matrix `[rows, columns]` with its axes exchanged.
+pub fn transpose_floats(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let bytes = transpose_matrices(&float_bytes(values), rows, columns, size_of::<f32>());
+    bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+/// Floats as they lie in a literal.
+pub fn float_bytes(values: &[f32]) -> Vec<u8> {
+    let mut bytes = vec![0; size_of_val(values)];
+    for (to, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
+        *to = value.to_le_bytes();
+    }
+    bytes
+}
+
 /// Matrices `[rows, columns]` of elements of so many bytes, one after the other, with the axes of each exchanged. What is left after
 /// the last whole matrix is left out.
 pub fn transpose_matrices(bytes: &[u8], rows: usize, columns: usize, width: usize) -> Vec<u8> {

@@ -308,10 +308,10 @@ impl PackedPlan {
             Ok::<(), Error>(())
         };
         put("values", &shape.values, all.values)?;
-        put("scales", &shape.scales, bytes_of(&all.scales))?;
+        put("scales", &shape.scales, tensor::float_bytes(&all.scales))?;
         if let Some(zero_points) = &shape.zero_points {
             let bytes = match zero_points.dtype() {
-                DType::F32 => bytes_of(&all.zero_points),
+                DType::F32 => tensor::float_bytes(&all.zero_points),
                 _ => all.zero_points.iter().map(|value| *value as i8 as u8).collect(),
             };
             put("zero_points", zero_points, bytes)?;
@@ -320,7 +320,7 @@ impl PackedPlan {
             let scales = all.input_scales.iter().copied().collect::<Option<Vec<f32>>>();
             let scales =
                 scales.ok_or_else(|| Error::config(format!("`{path}` has no input_scale in all of its layers")))?;
-            put("input_scale", scale, bytes_of(&scales))?;
+            put("input_scale", scale, tensor::float_bytes(&scales))?;
         }
         if let Some(order) = &shape.input_order {
             put("input_order", order, all.order.iter().flat_map(|input| (*input as i32).to_le_bytes()).collect())?;
@@ -396,8 +396,12 @@ impl DeviceParts {
             InputAxis::Last => DeviceParts { values: codes, scales, zero_points, order, input_scales: Vec::new() },
             InputAxis::First => DeviceParts {
                 values: tensor::transpose_matrices(&codes, outputs, inputs, 1),
-                scales: turned(&scales, outputs, groups),
-                zero_points: if zero_points.is_empty() { zero_points } else { turned(&zero_points, outputs, groups) },
+                scales: tensor::transpose_floats(&scales, outputs, groups),
+                zero_points: if zero_points.is_empty() {
+                    zero_points
+                } else {
+                    tensor::transpose_floats(&zero_points, outputs, groups)
+                },
                 order,
                 input_scales: Vec::new(),
             },
@@ -440,14 +444,4 @@ const NOISE_ROWS: usize = 64;
 
 fn through(codes: &[u8], table: &[u8; 16]) -> Vec<u8> {
     codes.iter().map(|code| table[usize::from(code & 15)]).collect()
-}
-
-/// `[rows, columns]` with its axes exchanged.
-fn turned(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
-    let bytes = tensor::transpose_matrices(&bytes_of(values), rows, columns, size_of::<f32>());
-    bytes.chunks_exact(size_of::<f32>()).filter_map(|bytes| bytes.try_into().ok()).map(f32::from_le_bytes).collect()
-}
-
-fn bytes_of(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }

@@ -448,7 +448,8 @@ impl PackedMatrix {
         if !(self.dense.is_float() && self.dense.bits() >= 16) {
             return wrong(format!("its dense type is {}", self.dense));
         }
-        if let Some(place) = self.codes.iter().position(|code| !self.is_code(*code)) {
+        let is_code: [bool; 256] = std::array::from_fn(|code| self.is_code(code as u8));
+        if let Some(place) = self.codes.iter().position(|code| !is_code[usize::from(*code)]) {
             let (row, column) = (place / columns, place % columns);
             return Err(Refusal::damaged(format!(
                 "the code {:#04x} at [{row}, {column}] is not a number of {} with {} bits",

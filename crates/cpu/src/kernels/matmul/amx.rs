@@ -25,6 +25,8 @@ const SIDE: usize = 2 * TILE;
 /// Bytes of a row of a tile, and of a tile.
 const ROW_BYTES: usize = 64;
 const TILE_BYTES: usize = TILE * ROW_BYTES;
+/// Bytes by which rows of steps that lie side by side are fetched before they are packed.
+const AHEAD: usize = 512;
 
 /// A panel of the left matrix: bytes from one row of a tile to the next, and from one pair of tiles to the next.
 #[derive(Clone, Copy)]
@@ -532,6 +534,7 @@ unsafe fn pairs_of_steps(tile: &Strip) -> [__m512i; TILE] {
         for (i, step) in steps.iter_mut().enumerate() {
             let p = 2 * pair + i;
             let at = tile.at.wrapping_offset(p as isize * tile.step * 2);
+            _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(AHEAD).cast());
             let mask = if p < tile.steps { mask } else { 0 };
             // SAFETY: the mask keeps to the lanes and steps of the tile.
             *step = _mm512_cvtepu16_epi32(unsafe { _mm256_maskz_loadu_epi16(mask, at.cast()) });

@@ -37,8 +37,9 @@ const WAITING: usize = 2048;
 const FAR: usize = 256 << 10;
 /// Outputs that a task has at least.
 const LEAST: usize = 256;
-/// Bytes by which a row of the matrix is fetched before it is read.
-const AHEAD: usize = 256;
+/// Bytes by which a row of the matrix is fetched before it is read: into the second cache, for rows of a matrix that begin a power of
+/// two apart share a few lines of the first.
+const AHEAD: usize = 512;
 
 macro_rules! load {
     ($tile:literal, $at:expr, $row:expr) => {
@@ -210,7 +211,7 @@ impl Few<'_> {
                 return _mm512_setzero_si512();
             }
             let at = from.wrapping_offset(p as isize * row);
-            _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(AHEAD).cast());
+            _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(AHEAD).cast());
             // SAFETY: the mask keeps to the outputs, and the step is the matrix's.
             unsafe { _mm512_maskz_loadu_epi16(mask, at.cast()) }
         };
@@ -352,7 +353,7 @@ impl Few<'_> {
                     for from in at.iter().take(together) {
                         for i in 0..TILE {
                             let line = from.wrapping_offset(i as isize * row).wrapping_add(AHEAD);
-                            _mm_prefetch::<_MM_HINT_T0>(line.cast());
+                            _mm_prefetch::<_MM_HINT_T1>(line.cast());
                         }
                     }
                     load!("4", rows, ROW);
