@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use compile::worker::WorkerCommand;
+use cpu::CpuIsa;
 use pjrt::discover::{Discovery, Search, first, plugins};
 use runtime::config::{Config, Mode, configure_environment};
 
@@ -32,6 +33,13 @@ pub(crate) fn tpu(explicit: Option<&Path>) -> Result<PathBuf, Failure> {
 pub(crate) fn launch() -> Result<WorkerCommand, Failure> {
     WorkerCommand::this_program(["compile-worker"])
         .map_err(|e| Failure::new(format!("cannot find this program's own file: {e}")))
+}
+
+/// The tier of instruction sets that the environment holds the built-in CPU device to.
+pub(crate) fn forced_isa() -> Result<Option<CpuIsa>, Failure> {
+    let asked = std::env::var("TPUBRIDGE_CPU_ISA").ok();
+    let isa: Result<Option<CpuIsa>, cpu::Error> = asked.map(|name| name.parse()).transpose();
+    isa.map_err(|error| Failure::new(format!("TPUBRIDGE_CPU_ISA: {error}")))
 }
 
 /// Environment a plugin's process needs, beside what is set already.

@@ -13,6 +13,7 @@ use tensor::{DType, Literal};
 use crate::error::Error;
 use crate::interpret::{GridSize, Interpreter, InterpreterOptions, InterpreterValue, TensorValue, run_each};
 use crate::kernels::Cores;
+use crate::kernels::isa::CpuIsa;
 use crate::kernels::machine::Machine;
 use crate::kernels::pool::Pool;
 use crate::lower::{self, Donation, Folding};
@@ -32,9 +33,27 @@ pub struct Cpu {
 impl Cpu {
     /// The CPU with this many threads; `None` for as many as the process may use.
     pub fn new(threads: Option<usize>) -> Arc<Cpu> {
+        Cpu::of(Machine::detect(), threads)
+    }
+
+    /// The same with no instruction set beyond a tier's; `None` for all there are.
+    ///
+    /// # Errors
+    /// The CPU does not have the tier.
+    pub fn with_isa(threads: Option<usize>, isa: Option<CpuIsa>) -> Result<Arc<Cpu>, Error> {
+        let machine = isa.map_or_else(|| Ok(Machine::detect()), CpuIsa::machine)?;
+        Ok(Cpu::of(machine, threads))
+    }
+
+    /// The tier of instruction sets it uses.
+    pub fn isa(&self) -> CpuIsa {
+        self.cores.machine.tier()
+    }
+
+    fn of(machine: Machine, threads: Option<usize>) -> Arc<Cpu> {
         let available = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = threads.unwrap_or_else(available).max(1);
-        Arc::new(Cpu { cores: Cores { machine: Machine::detect(), pool: Pool::new(threads) }, memory: Arena::new() })
+        Arc::new(Cpu { cores: Cores { machine, pool: Pool::new(threads) }, memory: Arena::new() })
     }
 
     /// Where arrays come from.

@@ -32,6 +32,7 @@ mod sharding;
 
 pub use engine::{Compiled, Cpu, EngineOptions, ExecutionMode, PortType, Spread};
 pub use error::Error;
+pub use kernels::isa::CpuIsa;
 pub use lower::{Donation, Folding, evaluate_constant};
 pub use memory::{Arena, Array};
 pub use plugin::{GetPjrtApi, api};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use compile::worker::{PluginProbe, WorkerLimits};
 use compile::{Devices, probe};
+use cpu::CpuIsa;
 use serde::Serialize;
 
 use crate::args::InfoArgs;
@@ -19,7 +20,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Record {
     version: u32,
     plugins: Vec<PluginRecord>,
+    built_in: BuiltIn,
     looked_in_vain: Vec<Vain>,
+}
+
+/// The CPU device that is part of this program.
+#[derive(Serialize)]
+struct BuiltIn {
+    /// The tier of instruction sets it uses.
+    isa: String,
+    /// The tiers of this CPU.
+    available: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -47,7 +58,9 @@ pub(crate) fn run(args: &InfoArgs, output: &Output) -> Result<Answer, Failure> {
     let launch = plugins::launch()?;
     let limits = WorkerLimits { time: PATIENCE, memory_bytes: None };
     let progress = Progress::start();
-    let mut record = Record { version: 1, plugins: Vec::new(), looked_in_vain: Vec::new() };
+    let available = CpuIsa::available().iter().map(CpuIsa::to_string).collect();
+    let built_in = BuiltIn { isa: plugins::forced_isa()?.unwrap_or_else(CpuIsa::detect).to_string(), available };
+    let mut record = Record { version: 1, plugins: Vec::new(), built_in, looked_in_vain: Vec::new() };
     for found in &search.found {
         progress.step(&format!("loading {}", found.name));
         let (loaded, error) = if args.no_load {
@@ -97,6 +110,9 @@ fn text(record: &Record) -> String {
             if let Some(platform) = &loaded.platform {
                 table.row(["platform", platform]);
             }
+            if let Some(version) = loaded.platform_version.as_deref().and_then(|version| version.lines().next()) {
+                table.row(["platform version", version]);
+            }
             table.row(["extensions", &loaded.extensions.join(", ")]);
             match &loaded.no_devices {
                 Some(why) => table.row(["devices", &format!("none here: {}", why.lines().next().unwrap_or(""))]),
@@ -117,6 +133,8 @@ fn text(record: &Record) -> String {
     if record.plugins.is_empty() {
         text.push_str("no plugin found; `tpu setup` gets libtpu, the TPU compiler\n");
     }
+    let BuiltIn { isa, available } = &record.built_in;
+    text.push_str(&format!("built-in CPU device: {isa} (this CPU has {})\n", available.join(", ")));
     if !record.looked_in_vain.is_empty() {
         text.push_str("not found at:\n");
         let mut table = Table::new(&[Align::Left, Align::Left, Align::Left]);

@@ -3,6 +3,8 @@
 
 use std::marker::PhantomData;
 
+use super::isa::CpuIsa;
+
 /// The instruction sets a kernel may use. Each flag stands for a group that real processors have together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Machine {
@@ -47,6 +49,39 @@ impl Machine {
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         {
             Machine::portable()
+        }
+    }
+
+    /// This machine with no instruction set beyond a tier's; `None` where it lacks one that the tier is named after.
+    pub(crate) fn limited_to(self, tier: CpuIsa) -> Option<Machine> {
+        if !self.has(tier) {
+            return None;
+        }
+        let avx2 = Machine { avx2: self.avx2, ..Machine::default() };
+        let avx512 = Machine { avx512: self.avx512, ..avx2 };
+        Some(match tier {
+            CpuIsa::Portable => Machine::default(),
+            CpuIsa::Avx2 => avx2,
+            CpuIsa::Avx512 => avx512,
+            CpuIsa::Vnni => Machine { avx512_vnni: true, ..avx512 },
+            CpuIsa::Amx | CpuIsa::Neon => self,
+        })
+    }
+
+    /// The highest tier of this machine.
+    pub(crate) fn tier(&self) -> CpuIsa {
+        CpuIsa::ALL.into_iter().rev().find(|&tier| self.has(tier)).unwrap_or(CpuIsa::Portable)
+    }
+
+    /// Whether this machine has what a tier is named after.
+    pub(crate) fn has(&self, tier: CpuIsa) -> bool {
+        match tier {
+            CpuIsa::Portable => true,
+            CpuIsa::Neon => self.neon,
+            CpuIsa::Avx2 => self.avx2,
+            CpuIsa::Avx512 => self.avx512,
+            CpuIsa::Vnni => self.avx512 && self.avx512_vnni,
+            CpuIsa::Amx => self.amx,
         }
     }
 
@@ -201,5 +236,29 @@ mod tests {
         assert!(!machine.avx512 || machine.avx2);
         assert!(!machine.amx || machine.avx512_bf16);
         assert_eq!(Machine::portable(), Machine::default());
+    }
+
+    #[test]
+    fn a_tier_has_what_the_tiers_below_it_have() {
+        let all = Machine {
+            avx2: true,
+            avx512: true,
+            avx512_bf16: true,
+            avx512_vnni: true,
+            avx512_vbmi: true,
+            avx512_fp16: true,
+            amx: true,
+            neon: false,
+        };
+        for tier in CpuIsa::ALL {
+            let Some(machine) = all.limited_to(tier) else {
+                assert_eq!(tier, CpuIsa::Neon);
+                continue;
+            };
+            assert_eq!(machine.tier(), tier);
+            assert_eq!(machine.limited_to(tier), Some(machine));
+            assert!(machine.limited_to(CpuIsa::Amx).is_none() || tier == CpuIsa::Amx);
+        }
+        assert_eq!(Machine::portable().limited_to(CpuIsa::Avx2), None);
     }
 }

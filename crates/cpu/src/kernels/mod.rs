@@ -10,6 +10,7 @@ pub(crate) mod conv;
 pub(crate) mod copy;
 pub(crate) mod fourier;
 pub(crate) mod gather;
+pub(crate) mod isa;
 pub(crate) mod loops;
 pub(crate) mod machine;
 pub(crate) mod matmul;

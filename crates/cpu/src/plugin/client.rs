@@ -81,11 +81,12 @@ handles! {
 }
 
 impl Client {
-    fn new(settings: &Settings, processes: Option<Processes>) -> Arc<Client> {
+    fn new(settings: &Settings, processes: Option<Processes>) -> Result<Arc<Client>, Failure> {
+        let cpu = Cpu::with_isa(settings.threads, settings.isa)?;
         let counts = processes.as_ref().map_or_else(|| vec![settings.num_devices], |all| all.counts().to_vec());
         let local = processes.as_ref().map_or(0..settings.num_devices, Processes::local);
         let num_devices = counts.iter().sum::<usize>();
-        Arc::new_cyclic(|client: &Weak<Client>| Client {
+        Ok(Arc::new_cyclic(|client: &Weak<Client>| Client {
             devices: (0..num_devices)
                 .map(|index| Device {
                     index,
@@ -110,10 +111,10 @@ impl Client {
             topology: Topology::of_processes(settings, &counts),
             processes,
             local,
-            cpu: Cpu::new(settings.threads),
+            cpu,
             device_list: OnceLock::new(),
             memory_list: OnceLock::new(),
-        })
+        }))
     }
 
     pub(super) fn device_list(&self) -> &[*mut PJRT_Device] {
@@ -231,7 +232,7 @@ entries! {
                 Some(Processes::join(&settings, &node, store)?)
             }
         };
-        args.client = Arc::into_raw(Client::new(&settings, processes)).cast_mut().cast();
+        args.client = Arc::into_raw(Client::new(&settings, processes)?).cast_mut().cast();
         Ok(())
     }
 
@@ -256,8 +257,7 @@ entries! {
     }
 
     fn PJRT_Client_PlatformVersion(args: PJRT_Client_PlatformVersion_Args) {
-        object(args.client)?;
-        give_text!(args.platform_version, platform_version_size = super::PLATFORM_VERSION)
+        give_text!(args.platform_version, platform_version_size = &object(args.client)?.topology.platform_version)
     }
 
     fn PJRT_Client_TopologyDescription(args: PJRT_Client_TopologyDescription_Args) {

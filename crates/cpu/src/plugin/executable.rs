@@ -268,9 +268,9 @@ entries! {
     }
 
     fn PJRT_Compile(args: PJRT_Compile_Args) {
-        object(args.topology)?;
+        let cpu = Cpu::with_isa(None, Some(object(args.topology)?.isa))?;
         let options = bytes(args.compile_options, args.compile_options_size);
-        let program = Program::compile(&Cpu::new(None), code(args.program)?, options)?;
+        let program = Program::compile(&cpu, code(args.program)?, options)?;
         args.executable = into_raw(program);
         Ok(())
     }

@@ -6,6 +6,8 @@ use channel::Secret;
 
 use super::call::Failure;
 use super::named::Named;
+use crate::error::Error;
+use crate::kernels::isa::CpuIsa;
 
 /// Name of the platform where nobody says another. JAX has lowerings for the platforms it knows by name: under this one
 /// it gives programs linear algebra, donation and zero-copy exchange with NumPy, under a name of our own it does not.
@@ -41,6 +43,8 @@ pub(super) struct Settings {
     pub(super) limit_bytes: Option<u64>,
     /// Option `threads`, variable `TPUBRIDGE_CPU_THREADS`: for all devices together; `None` for one per core.
     pub(super) threads: Option<usize>,
+    /// Option `isa`, variable `TPUBRIDGE_CPU_ISA`: the tier of instruction sets; `None` for the highest of this CPU.
+    pub(super) isa: Option<CpuIsa>,
     /// Option `link_secret`, in hexadecimal digits; else the secret of the environment ([`Secret::from_environment`]).
     pub(super) link_secret: Secret,
     node_id: Option<usize>,
@@ -59,11 +63,11 @@ impl Settings {
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Settings, Failure> {
         let mut settings = Settings::default();
-        for option in ["platform_name", "cpu_device_count", "memory_limit_bytes", "threads"] {
+        for option in ["platform_name", "cpu_device_count", "memory_limit_bytes", "threads", "isa"] {
             // The options' own prefix is part of the variable's once.
             let variable = format!("TPUBRIDGE_CPU_{}", option.trim_start_matches("cpu_").to_uppercase());
             let Some(text) = environment(&variable) else { continue };
-            settings.set(option, Named::Text(text)).map_err(|value| refuse(&variable, &value))?;
+            settings.set(option, Named::Text(text)).map_err(|value| refuse(&variable, value))?;
         }
         let is_given = |(name, _): &(String, Named)| name == "link_secret";
         // Read only where it is needed, so that a bad file is no matter of a single process.
@@ -71,7 +75,7 @@ impl Settings {
             settings.link_secret = Secret::from_environment(&environment).map_err(Failure::invalid)?;
         }
         for (name, value) in options {
-            settings.set(&name, value).map_err(|value| refuse(&name, &value))?;
+            settings.set(&name, value).map_err(|value| refuse(&name, value))?;
         }
         Ok(settings)
     }
@@ -87,10 +91,10 @@ impl Settings {
         }
     }
 
-    fn set(&mut self, name: &str, value: Named) -> Result<(), Named> {
+    fn set(&mut self, name: &str, value: Named) -> Result<(), Refused> {
         // The environment, and JAX where options are given in its own, know only text.
         let value = match value {
-            Named::Text(text) if !["platform_name", "node_address", "link_secret"].contains(&name) => {
+            Named::Text(text) if !["platform_name", "isa", "node_address", "link_secret"].contains(&name) => {
                 text.parse().map_or_else(|_| Named::Text(text), Named::Int)
             }
             value => value,
@@ -104,17 +108,18 @@ impl Settings {
             ("num_nodes", Named::Int(n)) if (1..=MAX_PROCESSES).contains(&n) => self.num_nodes = Some(n as usize),
             ("node_address", Named::Text(text)) => match text.parse() {
                 Ok(address) => self.node_address = Some(address),
-                Err(_) => return Err(Named::Text(text)),
+                Err(_) => return Err(Named::Text(text).into()),
             },
+            ("isa", Named::Text(text)) => self.isa = Some(text.parse().map_err(Refused::Because)?),
             ("link_secret", Named::Text(text)) => match Secret::from_hexadecimal(&text) {
                 Some(secret) => self.link_secret = secret,
-                None => return Err(Named::Text("(not shown)".into())),
+                None => return Err(Named::Text("(not shown)".into()).into()),
             },
             (
-                "platform_name" | "cpu_device_count" | "memory_limit_bytes" | "threads" | "node_id" | "num_nodes"
-                | "node_address" | "link_secret",
+                "platform_name" | "cpu_device_count" | "memory_limit_bytes" | "threads" | "isa" | "node_id"
+                | "num_nodes" | "node_address" | "link_secret",
                 value,
-            ) => return Err(value),
+            ) => return Err(value.into()),
             // Clients pass options of their own to every plugin.
             _ => {}
         }
@@ -129,6 +134,7 @@ impl Default for Settings {
             num_devices: 1,
             limit_bytes: None,
             threads: None,
+            isa: None,
             link_secret: Secret::none(),
             node_id: None,
             num_nodes: None,
@@ -137,8 +143,24 @@ impl Default for Settings {
     }
 }
 
-fn refuse(name: &str, value: &Named) -> Failure {
-    Failure::invalid(format!("{name} cannot be {value:?}"))
+/// Why a setting is not taken.
+enum Refused {
+    /// It cannot have this value.
+    Value(Named),
+    Because(Error),
+}
+
+impl From<Named> for Refused {
+    fn from(value: Named) -> Refused {
+        Refused::Value(value)
+    }
+}
+
+fn refuse(name: &str, refused: Refused) -> Failure {
+    Failure::invalid(match refused {
+        Refused::Value(value) => format!("{name} cannot be {value:?}"),
+        Refused::Because(error) => format!("{name}: {error}"),
+    })
 }
 
 #[cfg(test)]
@@ -194,5 +216,12 @@ mod tests {
         check(&[("platform_name", Named::Text(String::new()))], &[], None);
         check(&[], &[("TPUBRIDGE_CPU_DEVICE_COUNT", "many")], None);
         check(&[], &[("TPUBRIDGE_CPU_MEMORY_LIMIT_BYTES", "-1")], None);
+        let isa = |value: &str| {
+            let settings = Settings::resolve(vec![("isa".into(), Named::Text(value.into()))], |_| None);
+            settings.map(|settings| settings.isa).map_err(|failure| failure.message)
+        };
+        assert_eq!(isa("portable"), Ok(Some(CpuIsa::Portable)));
+        let refused = isa("fast").unwrap_err();
+        assert!(refused.starts_with("isa: `fast` is no instruction set tier; this CPU has portable"), "{refused}");
     }
 }

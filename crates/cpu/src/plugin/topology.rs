@@ -10,6 +10,7 @@ use super::call::{Failure, bytes, entries, give_bytes, give_text, handles, objec
 use super::client::MEMORY_KINDS;
 use super::named::{self, Named, NamedList};
 use super::settings::Settings;
+use crate::kernels::isa::CpuIsa;
 
 /// What a serialized topology begins with; the number is the format's version.
 const MAGIC: &str = "tpubridge-cpu-topology 1 ";
@@ -26,6 +27,9 @@ pub(crate) struct Description {
 /// Devices of one or more processes.
 pub(crate) struct Topology {
     pub(super) platform_name: String,
+    /// With the tier of instruction sets.
+    pub(super) platform_version: String,
+    pub(super) isa: CpuIsa,
     pub(super) descriptions: Box<[Description]>,
     list: Vec<*mut PJRT_DeviceDescription>,
     attributes: NamedList,
@@ -47,16 +51,25 @@ impl Topology {
     pub(super) fn of_processes(settings: &Settings, counts: &[usize]) -> Topology {
         let num_devices: usize = counts.iter().sum();
         let owners = counts.iter().enumerate().flat_map(|(process, &count)| std::iter::repeat_n(process, count));
+        let isa = settings.isa.unwrap_or_else(CpuIsa::detect);
         let describe = |(id, process)| Description {
             id,
             process,
             text: format!("CpuDevice(id={id})"),
-            attributes: NamedList::new(Vec::new()),
+            attributes: NamedList::new(vec![("isa".into(), Named::Text(isa.to_string()))]),
         };
         let descriptions: Box<[Description]> = owners.enumerate().map(describe).collect();
         let list = descriptions.iter().map(|d| (&raw const *d).cast_mut().cast()).collect();
         let attributes = NamedList::new(vec![("num_devices".into(), Named::Int(num_devices as i64))]);
-        Topology { platform_name: settings.platform_name.clone(), descriptions, list, attributes }
+        let platform_version = format!("{} ({isa})", super::PLATFORM_VERSION);
+        Topology {
+            platform_name: settings.platform_name.clone(),
+            platform_version,
+            isa,
+            descriptions,
+            list,
+            attributes,
+        }
     }
 
     pub(super) fn description(&self, index: usize) -> *mut PJRT_DeviceDescription {
@@ -109,8 +122,7 @@ entries! {
     }
 
     fn PJRT_TopologyDescription_PlatformVersion(args: PJRT_TopologyDescription_PlatformVersion_Args) {
-        object(args.topology)?;
-        give_text!(args.platform_version, platform_version_size = super::PLATFORM_VERSION)
+        give_text!(args.platform_version, platform_version_size = &object(args.topology)?.platform_version)
     }
 
     fn PJRT_TopologyDescription_GetDeviceDescriptions(args: PJRT_TopologyDescription_GetDeviceDescriptions_Args) {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::Arc;
 
 use cpu::interpret::{Interpreter, InterpreterOptions, InterpreterValue, TensorValue};
-use cpu::{Array, Compiled, Cpu, EngineOptions, Error, ExecutionMode, PortType};
+use cpu::{Array, Compiled, Cpu, CpuIsa, EngineOptions, Error, ExecutionMode, PortType};
 use hlo::{Module, OpKind, Type};
 use tensor::{DType, Literal, decode_float, encode_float};
 use testkit::{Needed, require};
@@ -143,16 +144,25 @@ fn difference(a: &Literal, b: &Literal, tolerance: f64) -> Option<String> {
     ))
 }
 
+/// This CPU held to each tier that has kernels, but its highest.
+pub(crate) fn lower_tiers() -> Vec<Arc<Cpu>> {
+    let tiers = CpuIsa::available().into_iter();
+    let tiers =
+        tiers.filter(|&isa| isa != CpuIsa::detect() && (isa != CpuIsa::Portable || cfg!(not(target_arch = "x86_64"))));
+    tiers.map(|isa| Cpu::with_isa(None, Some(isa)).unwrap()).collect()
+}
+
 #[test]
 fn exported_programs_give_the_same_compiled() {
     let Some(folder) = require("exported_programs_give_the_same_compiled", Needed::Corpus) else { return };
     let cpu = Cpu::new(None);
+    let lower = lower_tiers();
     let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     let only = std::env::var("TPUBRIDGE_CORPUS_ONLY").unwrap_or_default();
     let (mut same, mut unknown, mut wrong) = (0, 0, Vec::new());
     let (mut whole, mut single): (Vec<String>, BTreeMap<String, usize>) = (Vec::new(), BTreeMap::new());
-    for path in paths.iter().filter(|p| p.to_string_lossy().ends_with(".mlir.bc")) {
+    for (turn, path) in paths.iter().filter(|p| p.to_string_lossy().ends_with(".mlir.bc")).enumerate() {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let module = hlo::verify(hlo::bytecode::read(&fs::read(path).unwrap()).unwrap()).unwrap();
         // What `rng` draws is left to the implementation.
@@ -207,16 +217,25 @@ fn exported_programs_give_the_same_compiled() {
             unknown += 1;
             continue;
         };
-        match run(&compiled, 10_000_000) {
-            Err(error) => wrong.push(format!("{name}: {error}")),
-            Ok(results) => {
-                let differs = results.iter().zip(&expected).enumerate();
-                let mut differs = differs.filter_map(|(n, (a, b))| {
-                    Some((n, difference(&a.to_literal(), &b.to_literal(), loosest(&module))?))
-                });
-                match differs.next() {
-                    Some((n, what)) => wrong.push(format!("{name}: result {n}: {what}")),
-                    None => same += 1,
+        // Every program at this machine's best, and at one of the tiers below, in turn.
+        let tier = lower.get(turn % lower.len().max(1));
+        let options = EngineOptions::default();
+        let below = tier.map(|cpu| (cpu.isa(), Compiled::from_module(cpu, module.clone(), &options)));
+        let best = [(cpu.isa(), Ok(compiled))];
+        for (isa, compiled) in best.into_iter().chain(below) {
+            let name = format!("{name} ({isa})");
+            match compiled.and_then(|compiled| run(&compiled, 10_000_000)) {
+                Err(error) => wrong.push(format!("{name}: {error}")),
+                Ok(results) => {
+                    let differs = results.iter().zip(&expected).enumerate();
+                    let mut differs = differs.filter_map(|(n, (a, b))| {
+                        Some((n, difference(&a.to_literal(), &b.to_literal(), loosest(&module))?))
+                    });
+                    match differs.next() {
+                        Some((n, what)) => wrong.push(format!("{name}: result {n}: {what}")),
+                        None if isa == cpu.isa() => same += 1,
+                        None => {}
+                    }
                 }
             }
         }

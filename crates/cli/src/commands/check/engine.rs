@@ -11,6 +11,7 @@ use hlo::Verified;
 use super::plugin::Devices;
 use crate::args::CheckMode;
 use crate::failure::Failure;
+use crate::plugins;
 
 /// Ops one case may execute: a bound that, unlike time, is the same on every machine.
 const MAX_STEPS: u64 = 1 << 30;
@@ -32,11 +33,11 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(mode: CheckMode) -> Engine {
-        match mode {
+    pub(crate) fn new(mode: CheckMode) -> Result<Engine, Failure> {
+        Ok(match mode {
             CheckMode::Interpreter => Engine::Interpreter,
-            CheckMode::Compiled => Engine::Compiler(Cpu::new(None)),
-        }
+            CheckMode::Compiled => Engine::Compiler(Cpu::with_isa(None, plugins::forced_isa()?).map_err(Failure::new)?),
+        })
     }
 
     /// The devices of a plugin, given by its path or its name.

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Answer, Failure> 
     let stop = stop::on_signal();
     let engine = match &args.plugin {
         Some(plugin) => Engine::plugin(plugin, &stop)?,
-        None => Engine::new(args.mode),
+        None => Engine::new(args.mode)?,
     };
     let expected = match &args.expected_failures {
         Some(path) => ExpectedFailures::read(path, engine.mode())?,
