@@ -35,7 +35,7 @@ impl Lanework<'_> {
         let narrow = self.narrow.length;
         Some(match dtype {
             DType::F32 | DType::I32 | DType::U32 => self.program.load(x86::MOVUPS, narrow, mem, lanes),
-            DType::F64 | DType::I64 | DType::U64 => self.program.load(x86::MOVUPD, Length::L512, mem, lanes),
+            DType::F64 | DType::I64 | DType::U64 => self.program.load(x86::MOVUPD, self.full(), mem, lanes),
             DType::I16 => self.program.load(x86::PMOVSXWD, narrow, mem, lanes),
             DType::U16 => self.program.load(x86::PMOVZXWD, narrow, mem, lanes),
             DType::I8 | DType::I4 | DType::I2 => self.program.load(x86::PMOVSXBD, narrow, mem, lanes),
@@ -62,7 +62,7 @@ impl Lanework<'_> {
             2 => x86::PBROADCASTW,
             _ => x86::PBROADCASTB,
         };
-        let bits = self.program.load(load, Length::L512, mem, Lanes::All);
+        let bits = self.program.load(load, self.full(), mem, Lanes::All);
         let widened = match dtype {
             DType::F32 | DType::I32 | DType::U32 | DType::F64 | DType::I64 | DType::U64 => return Some(bits),
             DType::I16 => x86::PMOVSXWD,
@@ -132,7 +132,7 @@ impl Lanework<'_> {
                 self.program.store(x86::MOVUPS_STORE, narrow, mem, value, None, lanes)
             }
             DType::F64 | DType::I64 | DType::U64 => {
-                self.program.store(x86::MOVUPD_STORE, Length::L512, mem, value, None, lanes)
+                self.program.store(x86::MOVUPD_STORE, self.full(), mem, value, None, lanes)
             }
             DType::I16 | DType::U16 => self.program.store(x86::PMOVDW, narrow, mem, value, None, lanes),
             DType::I8 | DType::I4 | DType::I2 | DType::U8 | DType::U4 | DType::U2 => {
@@ -209,7 +209,7 @@ impl Lanework<'_> {
     pub(super) fn convert(&mut self, value: X, source: DType, target: DType) -> Option<X> {
         let (from, to) = (Lane::of(source)?, Lane::of(target)?);
         let unsigned = source.is_unsigned_integer();
-        let (narrow, full) = (self.narrow.length, Length::L512);
+        let (narrow, full) = (self.narrow.length, self.full());
         Some(match (from, to) {
             (Lane::Mask, Lane::Mask) => value,
             (Lane::Mask, _) => {
@@ -293,7 +293,7 @@ impl Lanework<'_> {
     fn truncated(&mut self, from: Num, value: X, target: DType) -> X {
         let wide = target.bits() == 64;
         // The length of the longer of the two vectors.
-        let length = if wide || from.wide { Length::L512 } else { from.length };
+        let length = if wide || from.wide { self.full() } else { from.length };
         let result = if wide { self.wide } else { self.narrow };
         if target.is_unsigned_integer() && target.bits() >= 32 {
             // The conversion gives all ones for what is too large.

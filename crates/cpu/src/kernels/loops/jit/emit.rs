@@ -5,11 +5,11 @@
 //! have no register, and vector slots.
 
 use super::encode::{
-    self as x86, Alu, Broadcast, Condition, Encoder, Form, Gpr, Label, Length, Masking, Op, Operands, RAX, RBP, RBX,
-    RCX, RDI, RDX, RSI, RSP, Rm, Zeroing,
+    self as x86, Alu, Broadcast, Condition, Encoder, Encoding, Form, Gpr, Label, Length, Masking, Op, Operands, RAX,
+    RBP, RBX, RCX, RDI, RDX, RSI, RSP, Rm, Zeroing,
 };
 use super::program::{Class, Constant, Fused, Item, Lanes, Mem, Num, Program, Truth, Vector, Virt, Walk, X};
-use super::registers::{Place, Places};
+use super::registers::{Place, Places, vectors};
 
 /// Byte offsets of the fields of `Rows`.
 pub(super) mod rows_layout {
@@ -23,8 +23,6 @@ pub(super) mod rows_layout {
     pub(in super::super) const COUNT: i32 = 56;
 }
 
-/// Vector registers for operands that live in memory.
-const SPARE: [u8; 3] = [29, 30, 31];
 const TAIL: u8 = 7;
 const SPARE_MASKS: [u8; 2] = [5, 6];
 /// General registers for array addresses, the ones that are free to use first.
@@ -68,6 +66,10 @@ struct Emitter<'a> {
     open: Vec<(Option<Label>, Label)>,
     /// The jump to the next landing.
     skip: Option<Label>,
+    /// Vector registers for operands that live in memory.
+    spare: [u8; 3],
+    /// The vectors that fill a register.
+    full: Length,
 }
 
 /// The bytes of the function: code, then constants.
@@ -98,8 +100,9 @@ fn at(base: Gpr, disp: i32) -> Rm {
 
 impl<'a> Emitter<'a> {
     fn new(program: &'a Program, places: &'a Places, arrays: Arrays) -> Emitter<'a> {
-        let mut code = Encoder::default();
+        let mut code = Encoder::new(program.encoding);
         code.code.reserve(4096);
+        let given = vectors(program.encoding) as u8;
         let pool = lay_out(&program.constants, &mut code.pool);
         code.pool.resize(code.pool.len().next_multiple_of(8), 0);
         let table = code.pool.len() as u32;
@@ -116,6 +119,8 @@ impl<'a> Emitter<'a> {
             slots_start: 0,
             open: Vec::new(),
             skip: None,
+            spare: [given, given + 1, given + 2],
+            full: if program.encoding == Encoding::Evex { Length::L512 } else { Length::L256 },
         };
         let frame_start = emitter.assign();
         emitter.slots_start = (frame_start + 63) & -64;
@@ -262,6 +267,11 @@ impl<'a> Emitter<'a> {
             Item::Gather { num, dst, index, mem, lanes } => self.gather(num, dst, index, mem, lanes),
             Item::Scatter { num, value, index, mem, lanes } => self.scatter(num, [value, index], mem, lanes),
             Item::Truth { dst, a, width, truth } => self.truth(dst, a, width, truth),
+            Item::Skip(mask) if self.is_short() => {
+                self.signs_of(mask);
+                self.code.alu_imm(Alu::Cmp, Rm::Reg(RAX.0), 0);
+                self.skip = Some(self.code.jump_ahead(Condition::Equal));
+            }
             Item::Skip(mask) => {
                 let k = self.register(mask, SPARE_MASKS[0]);
                 self.mask_instruction(&x86::KORTESTW, k, 0, Rm::Reg(k));
@@ -295,7 +305,9 @@ impl<'a> Emitter<'a> {
         }
         let top = self.code.here();
         self.open.push((skip, top));
-        if let Walk::Rest(_) = walk {
+        if let Walk::Rest(_) = walk
+            && !self.is_short()
+        {
             // Fewer elements are left than the low byte of a count holds.
             self.code.copy(RDX, RSI);
             self.code.alu(Alu::Sub, RDX, Rm::Reg(RCX.0));
@@ -330,6 +342,17 @@ impl<'a> Emitter<'a> {
         }
     }
 
+    /// Whether this is code for AVX2.
+    fn is_short(&self) -> bool {
+        self.program.encoding == Encoding::Vex
+    }
+
+    /// The signs of the 32-bit lanes of a mask in the lowest bits of rax; code for AVX2.
+    fn signs_of(&mut self, mask: X) {
+        let from = self.register(mask, self.spare[0]);
+        self.plain(&x86::MOVMSKPS, RAX.0, Rm::Reg(from));
+    }
+
     fn place(&self, virt: Virt) -> Place {
         self.places.places[virt.0 as usize]
     }
@@ -344,7 +367,8 @@ impl<'a> Emitter<'a> {
 
     fn plain(&mut self, op: &Op, reg: u8, rm: Rm) {
         let (masking, broadcast) = (Masking::default(), Broadcast::No);
-        self.code.vector(op, &Operands { length: Length::L512, reg, vvvv: 0, rm, masking, broadcast, imm: None });
+        let length = self.full;
+        self.code.vector(op, &Operands { length, reg, vvvv: 0, rm, masking, broadcast, imm: None });
     }
 
     fn mask_instruction(&mut self, op: &Op, reg: u8, vvvv: u8, rm: Rm) {
@@ -357,6 +381,7 @@ impl<'a> Emitter<'a> {
         match self.program.constants[constant as usize] {
             Constant::Narrow(_) => self.plain(&x86::BROADCASTSS, register, place),
             Constant::Wide(_) => self.plain(&x86::BROADCASTSD, register, place),
+            // The only kind there is in code for AVX2.
             Constant::Vector(_) => self.plain(&x86::MOVUPS, register, place),
         }
     }
@@ -376,7 +401,7 @@ impl<'a> Emitter<'a> {
                     self.plain(&x86::MOVUPS, register, from);
                 }
             },
-            X::None | X::Mem(_) | X::Tail | X::Counter(_) => {}
+            X::None | X::Mem(_) | X::Tail | X::Counter(_) | X::Left => {}
         }
     }
 
@@ -403,7 +428,7 @@ impl<'a> Emitter<'a> {
                 }
             },
             X::Tail => TAIL,
-            X::None | X::Mem(_) | X::Counter(_) => 0,
+            X::None | X::Mem(_) | X::Counter(_) | X::Left => 0,
         }
     }
 
@@ -413,6 +438,11 @@ impl<'a> Emitter<'a> {
             X::Mem(mem) => (self.memory(mem), Broadcast::No),
             X::Counter(disp) => {
                 self.code.address(RAX, at(RCX, disp));
+                (Rm::Reg(RAX.0), Broadcast::No)
+            }
+            X::Left => {
+                self.code.copy(RAX, RSI);
+                self.code.alu(Alu::Sub, RAX, Rm::Reg(RCX.0));
                 (Rm::Reg(RAX.0), Broadcast::No)
             }
             X::Reg(virt) if !self.is_mask(virt) => match self.place(virt) {
@@ -495,7 +525,7 @@ impl<'a> Emitter<'a> {
         match self.place(dst) {
             Place::Reg(number) => (number, None),
             Place::Slot(slot) if self.is_mask(dst) => (SPARE_MASKS[1], Some(slot)),
-            Place::Slot(slot) => (SPARE[2], Some(slot)),
+            Place::Slot(slot) => (self.spare[2], Some(slot)),
         }
     }
 
@@ -510,15 +540,22 @@ impl<'a> Emitter<'a> {
     }
 
     fn vector(&mut self, v: &Vector) {
-        let masking = self.masking(v.lanes, v.zeroing);
-        let (imm, length) = (v.imm, v.length);
-        let spare = if v.op.is_mask_op() { SPARE_MASKS } else { [SPARE[0], SPARE[1]] };
+        let (mut imm, length) = (v.imm, v.length);
+        let masking = match v.lanes {
+            Lanes::Of(virt) if v.op.form == Form::Rvmr => {
+                imm = Some(self.register(X::Reg(virt), self.spare[1]) << 4);
+                Masking::default()
+            }
+            lanes => self.masking(lanes, v.zeroing),
+        };
+        let spare = if v.op.is_mask_op() { SPARE_MASKS } else { [self.spare[0], self.spare[1]] };
         let X::Reg(dst) = v.dst else {
             let X::Mem(mem) = v.dst else { return };
-            let reg = self.register(v.a, SPARE[0]);
+            let reg = self.register(v.a, self.spare[0]);
+            let vvvv = self.register(v.b, self.spare[1]);
             let rm = self.memory(mem);
             let broadcast = Broadcast::No;
-            self.code.vector(&v.op, &Operands { length, reg, vvvv: 0, rm, masking, broadcast, imm });
+            self.code.vector(&v.op, &Operands { length, reg, vvvv, rm, masking, broadcast, imm });
             return;
         };
         let (number, slot) = self.target(dst);
@@ -527,11 +564,16 @@ impl<'a> Emitter<'a> {
         }
         let a = self.register(v.a, spare[0]);
         let (reg, vvvv, rm, broadcast) = match v.op.form {
-            Form::Rvm => {
+            Form::Rvm | Form::Rvmr => {
                 let (rm, broadcast) = self.rm(&v.op, v.b, spare[1]);
                 (number, a, rm, broadcast)
             }
             Form::Mr => (a, 0, Rm::Reg(number), Broadcast::No),
+            // Without AVX-512 these take no memory.
+            Form::Vmi(digit) if self.is_short() => {
+                let from = self.register(v.b, spare[1]);
+                (digit, number, Rm::Reg(from), Broadcast::No)
+            }
             Form::Vmi(digit) => {
                 let (rm, broadcast) = self.rm(&v.op, v.b, spare[1]);
                 (digit, number, rm, broadcast)
@@ -568,8 +610,8 @@ impl<'a> Emitter<'a> {
             };
             (op, b, c)
         };
-        let vvvv = self.register(vvvv, SPARE[0]);
-        let (rm, broadcast) = self.rm(&op, rm, SPARE[1]);
+        let vvvv = self.register(vvvv, self.spare[0]);
+        let (rm, broadcast) = self.rm(&op, rm, self.spare[1]);
         let masking = Masking::default();
         self.code.vector(&op, &Operands { length: num.length, reg: number, vvvv, rm, masking, broadcast, imm: None });
         self.keep(dst, number, slot);
@@ -598,9 +640,73 @@ impl<'a> Emitter<'a> {
         }
     }
 
+    /// As [`Emitter::gather`], with the mask in a vector register, which the instruction clears.
+    fn gather_short(&mut self, num: Num, dst: Virt, index: X, mem: Mem, lanes: Lanes) {
+        let mask = self.spare[1];
+        let whole = Operands {
+            length: self.full,
+            reg: mask,
+            vvvv: mask,
+            rm: Rm::Reg(mask),
+            masking: Masking::default(),
+            broadcast: Broadcast::No,
+            imm: None,
+        };
+        match lanes {
+            Lanes::Of(virt) => self.fill(mask, X::Reg(virt)),
+            Lanes::All | Lanes::Tail | Lanes::First => self.code.vector(&x86::PCMPEQD, &whole),
+        }
+        let index = self.register(index, self.spare[0]);
+        let (number, slot) = self.target(dst);
+        let rm = self.indexed(mem, index);
+        let zero = Operands { reg: number, vvvv: number, rm: Rm::Reg(number), ..whole };
+        self.code.vector(&x86::PXORD, &zero);
+        let op = num.pick(x86::GATHERDPS, x86::GATHERDPD);
+        self.code.vector(&op, &Operands { length: num.length, reg: number, vvvv: mask, rm, ..whole });
+        self.keep(dst, number, slot);
+    }
+
+    /// Stores lanes one by one, `step` bytes apart; code for AVX2.
+    fn scatter_short(&mut self, num: Num, value: X, mem: Mem, lanes: Lanes) {
+        let Mem::Strided { step, .. } = mem else { return };
+        let mut from = self.register(value, self.spare[0]);
+        let Rm::Mem { base, disp, .. } = self.memory(mem) else { return };
+        let count = if lanes == Lanes::All { num.length.bytes() / if num.wide { 8 } else { 4 } } else { 1 };
+        let in_half = if num.wide { 2 } else { 4 };
+        for lane in 0..count {
+            if lane == in_half {
+                const UPPER_HALF: u8 = 0x11;
+                let upper = Operands {
+                    length: self.full,
+                    reg: self.spare[1],
+                    vvvv: from,
+                    rm: Rm::Reg(from),
+                    masking: Masking::default(),
+                    broadcast: Broadcast::No,
+                    imm: Some(UPPER_HALF),
+                };
+                self.code.vector(&x86::PERM2F128, &upper);
+                from = self.spare[1];
+            }
+            let within = lane % in_half;
+            let (op, imm) = match (num.wide, within) {
+                (true, 0) => (x86::MOVSD_STORE, None),
+                (true, _) => (x86::MOVHPS_STORE, None),
+                (false, 0) => (x86::MOVSS_STORE, None),
+                (false, _) => (x86::EXTRACTPS_STORE, Some(within as u8)),
+            };
+            let rm = at(base, disp + lane as i32 * step);
+            let (masking, broadcast) = (Masking::default(), Broadcast::No);
+            self.code.vector(&op, &Operands { length: Length::L128, reg: from, vvvv: 0, rm, masking, broadcast, imm });
+        }
+    }
+
     fn gather(&mut self, num: Num, dst: Virt, index: X, mem: Mem, lanes: Lanes) {
+        if self.is_short() {
+            return self.gather_short(num, dst, index, mem, lanes);
+        }
         let masking = self.consumable_mask(lanes);
-        let index = self.register(index, SPARE[0]);
+        let index = self.register(index, self.spare[0]);
         let (number, slot) = self.target(dst);
         let rm = self.indexed(mem, index);
         let zero = Operands {
@@ -619,9 +725,12 @@ impl<'a> Emitter<'a> {
     }
 
     fn scatter(&mut self, num: Num, operands: [X; 2], mem: Mem, lanes: Lanes) {
+        if self.is_short() {
+            return self.scatter_short(num, operands[0], mem, lanes);
+        }
         let masking = self.consumable_mask(lanes);
-        let reg = self.register(operands[0], SPARE[1]);
-        let index = self.register(operands[1], SPARE[0]);
+        let reg = self.register(operands[0], self.spare[1]);
+        let index = self.register(operands[1], self.spare[0]);
         let rm = self.indexed(mem, index);
         let op = num.pick(x86::SCATTERDPS, x86::SCATTERDPD);
         let broadcast = Broadcast::No;
@@ -629,9 +738,13 @@ impl<'a> Emitter<'a> {
     }
 
     fn truth(&mut self, dst: Virt, a: X, width: u32, truth: Truth) {
-        let a = self.register(a, SPARE_MASKS[0]);
+        if self.is_short() {
+            self.signs_of(a);
+        } else {
+            let a = self.register(a, SPARE_MASKS[0]);
+            self.mask_instruction(&x86::KMOVW_TO_GPR, RAX.0, 0, Rm::Reg(a));
+        }
         let (number, slot) = self.target(dst);
-        self.mask_instruction(&x86::KMOVW_TO_GPR, RAX.0, 0, Rm::Reg(a));
         self.code.alu_imm(Alu::And, Rm::Reg(RAX.0), (1 << width) - 1);
         match truth {
             Truth::Any | Truth::None => {
@@ -647,7 +760,12 @@ impl<'a> Emitter<'a> {
                 self.code.negate(RAX);
             }
         }
-        self.mask_instruction(&x86::KMOVW_FROM_GPR, number, 0, Rm::Reg(RAX.0));
+        if self.is_short() {
+            self.mask_instruction(&x86::MOVD_GPR, number, 0, Rm::Reg(RAX.0));
+            self.plain(&x86::PBROADCASTD, number, Rm::Reg(number));
+        } else {
+            self.mask_instruction(&x86::KMOVW_FROM_GPR, number, 0, Rm::Reg(RAX.0));
+        }
         self.keep(dst, number, slot);
     }
 }

@@ -23,6 +23,18 @@ pub(super) enum Form {
     Mr,
     /// Result in vvvv, source in ModRM.rm, a digit of the opcode in ModRM.reg.
     Vmi(u8),
+    /// As [`Form::Rvm`], with a mask's register in the immediate.
+    Rvmr,
+}
+
+/// How vector instructions are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(super) enum Encoding {
+    /// AVX-512: 32 registers, masks, elements of memory for all lanes.
+    #[default]
+    Evex,
+    /// AVX2.
+    Vex,
 }
 
 /// How much memory the r/m operand covers, which scales 8-bit displacements.
@@ -57,6 +69,11 @@ impl Op {
     /// The size of the element that a memory operand may broadcast.
     pub(super) fn broadcast_bytes(&self) -> Option<u32> {
         (self.vex.is_none() && self.tuple == Tuple::Full).then_some(if self.wide { 8 } else { 4 })
+    }
+
+    /// Whether its lanes have 64 bits.
+    pub(super) fn is_wide(&self) -> bool {
+        self.wide
     }
 
     pub(super) fn is_mask_op(&self) -> bool {
@@ -95,7 +112,7 @@ macro_rules! ops {
     };
 }
 
-use Form::{Mr, Rvm, Vmi};
+use Form::{Mr, Rvm, Rvmr, Vmi};
 use Tuple::{Full, Half, Quarter, Scalar, Whole};
 
 ops! {
@@ -167,6 +184,36 @@ ops! {
     INSERTI64X4 = 3 P66 1 0x3a Rvm, Half;
     GATHERDPS = 2 P66 0 0x92 Rvm, Scalar(4); GATHERDPD = 2 P66 1 0x92 Rvm, Scalar(8);
     SCATTERDPS = 2 P66 0 0xa2 Mr, Scalar(4); SCATTERDPD = 2 P66 1 0xa2 Mr, Scalar(8);
+}
+
+/// What only code for AVX2 uses.
+macro_rules! vex_ops {
+    ($($name:ident = $map:literal $prefix:ident $wide:literal $code:literal $form:expr;)*) => {
+        $(pub(super) const $name: Op = op($map, $prefix, $wide, $code, $form, Tuple::Whole);)*
+        #[cfg(test)]
+        const ALL_VEX: &[(&str, Op)] = &[$((stringify!($name), $name),)*];
+    };
+}
+
+vex_ops! {
+    BLENDVPS = 3 P66 0 0x4a Rvmr; BLENDVPD = 3 P66 0 0x4b Rvmr;
+    PANDN = 1 P66 0 0xdf Rvm; PMULUDQ = 1 P66 0 0xf4 Rvm;
+    PCMPEQD = 1 P66 0 0x76 Rvm; PCMPGTD = 1 P66 0 0x66 Rvm;
+    PCMPEQQ = 2 P66 0 0x29 Rvm; PCMPGTQ = 2 P66 0 0x37 Rvm;
+    PSHUFB = 2 P66 0 0x00 Rvm; PSHUFD = 1 P66 0 0x70 Rvm; PBLENDD = 3 P66 0 0x02 Rvm;
+    PERMQ = 3 P66 1 0x00 Rvm; PERM2F128 = 3 P66 0 0x06 Rvm; INSERTF128 = 3 P66 0 0x18 Rvm;
+    ROUNDPS = 3 P66 0 0x08 Rvm; ROUNDPD = 3 P66 0 0x09 Rvm;
+    PUNPCKLDQ = 1 P66 0 0x62 Rvm;
+    PBROADCASTD = 2 P66 0 0x58 Rvm; PBROADCASTQ = 2 P66 0 0x59 Rvm; BROADCASTSD_SHORT = 2 P66 0 0x19 Rvm;
+    MOVD_GPR = 1 P66 0 0x6e Rvm; MOVQ_GPR = 1 P66 1 0x6e Rvm;
+    MOVMSKPS = 1 NP 0 0x50 Rvm;
+    MASKMOVPS = 2 P66 0 0x2c Rvm; MASKMOVPD = 2 P66 0 0x2d Rvm;
+    MASKMOVPS_STORE = 2 P66 0 0x2e Mr; MASKMOVPD_STORE = 2 P66 0 0x2f Mr;
+    MOVSS = 1 PF3 0 0x10 Rvm; MOVSD = 1 PF2 0 0x10 Rvm;
+    MOVSS_STORE = 1 PF3 0 0x11 Mr; MOVSD_STORE = 1 PF2 0 0x11 Mr;
+    PINSRB = 3 P66 0 0x20 Rvm; PINSRW = 1 P66 0 0xc4 Rvm;
+    PEXTRB_STORE = 3 P66 0 0x14 Mr; PEXTRW_STORE = 3 P66 0 0x15 Mr;
+    EXTRACTPS_STORE = 3 P66 0 0x17 Mr; MOVHPS_STORE = 1 NP 0 0x17 Mr;
 }
 
 pub(super) const KANDW: Op = mask_op(NP, 1, 0x41, Rvm);
@@ -269,11 +316,16 @@ pub(super) enum Alu {
 pub(super) struct Encoder {
     pub(super) code: Vec<u8>,
     pub(super) pool: Vec<u8>,
+    encoding: Encoding,
     /// Where a 32-bit distance to the pool stands, where its instruction ends, the place in the pool.
     pool_uses: Vec<(usize, usize, u32)>,
 }
 
 impl Encoder {
+    pub(super) fn new(encoding: Encoding) -> Encoder {
+        Encoder { encoding, ..Encoder::default() }
+    }
+
     fn byte(&mut self, byte: u8) {
         self.code.push(byte);
     }
@@ -319,6 +371,9 @@ impl Encoder {
     pub(super) fn vector(&mut self, op: &Op, operands: &Operands) {
         match op.vex {
             Some(l) => self.vex(op.map, op.prefix, op.wide, op.code, l, operands),
+            None if self.encoding == Encoding::Vex => {
+                self.vex(op.map, op.prefix, op.wide, op.code, operands.length as u8, operands);
+            }
             None => self.evex(op, operands),
         }
     }
@@ -350,7 +405,7 @@ impl Encoder {
     }
 
     fn vex(&mut self, map: u8, prefix: u8, wide: bool, code: u8, l: u8, operands: &Operands) {
-        let Operands { reg, vvvv, rm, .. } = *operands;
+        let Operands { reg, vvvv, rm, imm, .. } = *operands;
         let (x, b) = match rm {
             Rm::Reg(r) => (0, r >> 3 & 1),
             Rm::Mem { base, index, .. } => (index.map_or(0, |(i, _)| i >> 3 & 1), base.0 >> 3 & 1),
@@ -360,7 +415,8 @@ impl Encoder {
         self.byte((!(reg >> 3) & 1) << 7 | (x ^ 1) << 6 | (b ^ 1) << 5 | map);
         self.byte(u8::from(wide) << 7 | (!vvvv & 15) << 3 | l << 2 | prefix);
         self.byte(code);
-        self.modrm(reg, rm, 1, 0);
+        self.modrm(reg, rm, 1, usize::from(imm.is_some()));
+        self.code.extend(imm);
     }
 
     /// A legacy 64-bit instruction with a ModRM operand.

@@ -117,6 +117,19 @@ impl Lanework<'_> {
         self.program.two(num.pick(x86::SCALEFPS, x86::SCALEFPD), num.length, x, power)
     }
 
+    /// As [`Lanework::scaled`], of f32 and for powers between -126 and 127.
+    fn scaled_little(&mut self, x: X, power: X) -> X {
+        let num = self.narrow;
+        if self.machine.avx512 {
+            return self.scaled(num, x, power);
+        }
+        // The sum has the biased exponent in its lowest bits.
+        let magic = self.f32(8_388_608.0 + 127.0);
+        let sum = self.add(num, power, magic);
+        let scale = self.program.one_imm(x86::PSLLD, num.length, sum, Some(23));
+        self.mul(num, x, scale)
+    }
+
     /// `|size|` with the sign of `x`.
     fn with_sign_of(&mut self, num: Num, size: X, x: X) -> X {
         let sign = self.integer(num, if num.wide { i64::MIN } else { i64::from(i32::MIN) });
@@ -180,7 +193,7 @@ impl Lanework<'_> {
         let size = self.min_or_second(num, high, size);
         let double = self.add(num, size, size);
         let (n, m) = self.reduced_expm1(double);
-        let scale = self.scaled(num, one, n);
+        let scale = self.scaled_little(one, n);
         let rest = self.sub(num, scale, one);
         let y = self.fma(num, scale, m, rest);
         let below = self.add(num, y, two);
@@ -257,7 +270,7 @@ impl Lanework<'_> {
         let small = self.fma(num, small, a, a);
         let power = self.polynomial(a, &c::ERF_LARGE);
         let (n, m) = self.reduced_expm1(power);
-        let scale = self.scaled(num, one, n);
+        let scale = self.scaled_little(one, n);
         let rest = self.fma(num, scale, m, scale);
         let large = self.sub(num, one, rest);
         let is_small = self.compare(num, a, one, predicate::LT);
@@ -285,12 +298,36 @@ impl Lanework<'_> {
 
     /// As [`Lanework::parts`], in f64.
     fn parts_f64(&mut self, x: X) -> (X, X) {
+        let full = self.full();
         let start = self.integer(self.wide, 0x3fe6_a09e_667f_3bcd);
-        let n = self.program.two(x86::PSUBQ, Length::L512, x, start);
-        let n = self.program.one_imm(x86::PSRAQ, Length::L512, n, Some(52));
-        let exponent = self.program.one_imm(x86::PSLLQ, Length::L512, n, Some(52));
-        let m = self.program.two(x86::PSUBQ, Length::L512, x, exponent);
-        (self.program.one(x86::CVTQQ2PD, Length::L512, n), m)
+        let n = self.program.two(x86::PSUBQ, full, x, start);
+        let n = self.program.one_imm(x86::PSRAQ, full, n, Some(52));
+        let exponent = self.program.one_imm(x86::PSLLQ, full, n, Some(52));
+        let m = self.program.two(x86::PSUBQ, full, x, exponent);
+        (self.small_to_f64(n), m)
+    }
+
+    /// Integers of at most 51 bits as reals.
+    fn small_to_f64(&mut self, x: X) -> X {
+        let num = self.wide;
+        if self.machine.avx512 {
+            return self.program.one(x86::CVTQQ2PD, num.length, x);
+        }
+        let magic = self.f64(c::INTEGER_F64);
+        let sum = self.program.two(x86::PADDQ, num.length, x, magic);
+        self.sub(num, sum, magic)
+    }
+
+    /// Reals that are integers of at most 51 bits once they are truncated.
+    fn truncated_small(&mut self, x: X) -> X {
+        let num = self.wide;
+        if self.machine.avx512 {
+            return self.program.one(x86::CVTTPD2QQ, num.length, x);
+        }
+        let magic = self.f64(c::INTEGER_F64);
+        let whole = self.rounded(num, x, rounding::TRUNCATE);
+        let sum = self.add(num, whole, magic);
+        self.program.two(x86::PSUBQ, num.length, sum, magic)
     }
 
     fn log_f64(&mut self, x: X) -> X {
@@ -322,18 +359,18 @@ impl Lanework<'_> {
     /// A function of f32 computed in f64, in two halves where the vectors are full.
     pub(super) fn in_f64<const N: usize>(&mut self, operands: [X; N], function: impl Fn(&mut Self, [X; N]) -> X) -> X {
         let half = |work: &mut Self, operands: [X; N]| {
-            let operands = operands.map(|x| work.program.one(x86::CVTPS2PD, Length::L512, x));
+            let full = work.full();
+            let operands = operands.map(|x| work.program.one(x86::CVTPS2PD, full, x));
             let result = function(work, operands);
-            work.program.one(x86::CVTPD2PS, Length::L512, result)
+            work.program.one(x86::CVTPD2PS, full, result)
         };
         let low = half(self, operands);
-        if self.width == 8 {
+        if !self.is_full() {
             return low;
         }
-        const UPPER_HALF: u8 = 0xee;
-        let upper = operands.map(|x| self.program.two_imm(x86::SHUFF64X2, Length::L512, x, x, Some(UPPER_HALF)));
+        let upper = operands.map(|x| self.upper_half(x));
         let high = half(self, upper);
-        self.program.two_imm(x86::INSERTI64X4, Length::L512, low, high, Some(1))
+        self.joined_halves(low, high)
     }
 
     /// The cube root of a positive number.
@@ -342,9 +379,9 @@ impl Lanework<'_> {
         // A third of the exponent is within 4 %; each step (Halley's) cubes the error.
         let third = self.f64(1.0 / 3.0);
         let bits = self.program.one_imm(x86::PSRLQ, num.length, a, Some(32));
-        let bits = self.program.one(x86::CVTQQ2PD, num.length, bits);
+        let bits = self.small_to_f64(bits);
         let bits = self.mul(num, bits, third);
-        let bits = self.program.one(x86::CVTTPD2QQ, num.length, bits);
+        let bits = self.truncated_small(bits);
         let bias = self.integer(num, 715_094_912);
         let bits = self.program.two(x86::PADDQ, num.length, bits, bias);
         let mut root = self.program.one_imm(x86::PSLLQ, num.length, bits, Some(32));

@@ -21,23 +21,52 @@ const RANGE_MAX: u8 = 0b0101;
 pub(super) struct Lanework<'a> {
     pub(super) program: Program,
     pub(super) machine: &'a Machine,
-    /// Elements in a vector: 16, or 8 where the loop has 64-bit lanes (32-bit lanes then fill half a register).
+    /// Elements in a vector: as many as 32-bit lanes fill a register, or half of that where the loop has 64-bit lanes
+    /// (32-bit lanes then fill half a register).
     pub(super) width: u32,
     pub(super) narrow: Num,
     pub(super) wide: Num,
 }
 
 impl<'a> Lanework<'a> {
-    /// For vectors of 8 or 16 elements.
-    pub(super) fn new(machine: &'a Machine, width: u32) -> Lanework<'a> {
-        let length = if width == 8 { Length::L256 } else { Length::L512 };
+    /// For loops with or without 64-bit lanes.
+    pub(super) fn new(machine: &'a Machine, has_wide_lanes: bool) -> Lanework<'a> {
+        let full = if machine.avx512 { Length::L512 } else { Length::L256 };
+        let half = if machine.avx512 { Length::L256 } else { Length::L128 };
+        let length = if has_wide_lanes { half } else { full };
         Lanework {
             program: Program::default(),
             machine,
-            width,
+            width: length.bytes() / 4,
             narrow: Num { wide: false, length },
-            wide: Num { wide: true, length: Length::L512 },
+            wide: Num { wide: true, length: full },
         }
+    }
+
+    /// The vectors that fill a register.
+    pub(super) fn full(&self) -> Length {
+        self.wide.length
+    }
+
+    /// Whether 32-bit lanes fill a register: 64-bit ones then come in two halves.
+    pub(super) fn is_full(&self) -> bool {
+        self.narrow.length == self.wide.length
+    }
+
+    /// The upper half of a vector in its lower half.
+    pub(super) fn upper_half(&mut self, x: X) -> X {
+        if self.machine.avx512 {
+            const UPPER_HALF: u8 = 0xee;
+            return self.program.two_imm(x86::SHUFF64X2, self.full(), x, x, Some(UPPER_HALF));
+        }
+        const UPPER_HALF: u8 = 0x11;
+        self.program.two_imm(x86::PERM2F128, self.full(), x, x, Some(UPPER_HALF))
+    }
+
+    /// Two lower halves side by side.
+    pub(super) fn joined_halves(&mut self, low: X, high: X) -> X {
+        let op = if self.machine.avx512 { x86::INSERTI64X4 } else { x86::INSERTF128 };
+        self.program.two_imm(op, self.full(), low, high, Some(1))
     }
 
     pub(super) fn num(&self, lane: Lane) -> Num {
@@ -330,21 +359,19 @@ impl<'a> Lanework<'a> {
 
     /// 32-bit division through f64, which is exact; `conversions` lead there and back.
     fn quotient(&mut self, a: X, b: X, conversions: [Op; 2]) -> X {
-        let length = self.narrow.length;
+        let (length, full) = (self.narrow.length, self.full());
         let [to, from] = conversions;
         let half = |work: &mut Self, a: X, b: X| {
-            let a = work.program.one(to, Length::L512, a);
-            let b = work.program.one(to, Length::L512, b);
-            let quotient = work.program.two(x86::DIVPD, Length::L512, a, b);
-            work.program.one(from, Length::L512, quotient)
+            let a = work.program.one(to, full, a);
+            let b = work.program.one(to, full, b);
+            let quotient = work.program.two(x86::DIVPD, full, a, b);
+            work.program.one(from, full, quotient)
         };
         let mut quotient = half(self, a, b);
-        if self.width == 16 {
-            const UPPER_HALF: u8 = 0xee;
-            let upper = |work: &mut Self, x| work.program.two_imm(x86::SHUFF64X2, Length::L512, x, x, Some(UPPER_HALF));
-            let (a, b) = (upper(self, a), upper(self, b));
+        if self.is_full() {
+            let (a, b) = (self.upper_half(a), self.upper_half(b));
             let high = half(self, a, b);
-            quotient = self.program.two_imm(x86::INSERTI64X4, Length::L512, quotient, high, Some(1));
+            quotient = self.joined_halves(quotient, high);
         }
         let ones = self.integer(self.narrow, -1);
         let nonzero = self.program.test(x86::PTESTMD, length, b, b, None);
@@ -500,7 +527,7 @@ impl<'a> Lanework<'a> {
         }
         let identity = self.identity(fold, lane)?;
         let virt = self.program.virt(Class::Accumulator);
-        self.program.update(x86::MOVUPS, Length::L512, virt, [X::None, identity], None, Lanes::All);
+        self.program.update(x86::MOVUPS, self.full(), virt, [X::None, identity], None, Lanes::All);
         Some(virt)
     }
 
@@ -607,7 +634,11 @@ impl<'a> Lanework<'a> {
 /// Shuffles that together bring every lane to every other.
 fn butterfly(num: Num) -> Vec<(Op, u8)> {
     let (blocks, within) = if num.wide { (x86::SHUFF64X2, x86::SHUFPD) } else { (x86::SHUFF32X4, x86::SHUFPS) };
-    let block_steps: &[u8] = if num.length == Length::L512 { &[0x4e, 0xb1] } else { &[0x01] };
+    let block_steps: &[u8] = match num.length {
+        Length::L512 => &[0x4e, 0xb1],
+        Length::L256 => &[0x01],
+        Length::L128 => &[],
+    };
     let within_steps: &[u8] = if num.wide { &[0x55] } else { &[0x4e, 0xb1] };
     block_steps.iter().map(|&s| (blocks, s)).chain(within_steps.iter().map(|&s| (within, s))).collect()
 }

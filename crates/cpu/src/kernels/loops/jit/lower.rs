@@ -2,11 +2,11 @@
 
 use super::super::ir::{Binary, Inst, Lane, Mode, Reg, Unary};
 use super::super::schedule::{Rate, Schedule, Step, fills_lane, operands};
+use super::Stores;
 use super::emit::Arrays;
-use super::encode::{self as x86, Length};
+use super::encode as x86;
 use super::lanes::Lanework;
 use super::program::{Constant, Item, Lanes, Mem, Program, Virt, Walk, X};
-use super::{LINE_BYTES, Stores};
 use crate::kernels::machine::Machine;
 use tensor::DType;
 
@@ -52,17 +52,18 @@ pub(super) fn lower(schedule: &Schedule, machine: &Machine, stores: Stores) -> O
         return None;
     }
     let has_wide_lanes = schedule.lanes.iter().any(|lane| matches!(lane, Lane::F64 | Lane::I64));
-    let width = if has_wide_lanes { 8 } else { 16 };
+    let work = Lanework::new(machine, has_wide_lanes);
+    let streamed = if stores == Stores::Streaming { streamable(schedule, &work) } else { Vec::new() };
     let mut lowering = Lowering {
         schedule,
-        work: Lanework::new(machine, width),
+        work,
         uniform: vec![X::None; schedule.insts.len()],
         element: vec![X::None; schedule.insts.len()],
         positions: [X::None; 2],
         copy: 0,
         lanes: Lanes::All,
         rounded_by_store: rounded_by_store(schedule),
-        streamed: if stores == Stores::Streaming { streamable(schedule, width) } else { Vec::new() },
+        streamed,
     };
     lowering.function()?;
     let counts_rows = |inst: &Inst| matches!(inst, Inst::Index { dim, .. } if *dim as usize + 2 == schedule.rank);
@@ -103,8 +104,8 @@ fn rounded_by_store(schedule: &Schedule) -> Vec<bool> {
     rounded
 }
 
-/// Contiguous writes whose vectors of `width` elements are whole cache lines, and that are not read back.
-fn streamable(schedule: &Schedule, width: u32) -> Vec<u32> {
+/// Contiguous writes whose vectors fill a register, and that are not read back.
+fn streamable(schedule: &Schedule, work: &Lanework<'_>) -> Vec<u32> {
     let read_back = |n: u32| {
         let reads = |step: &Step| matches!(step, Step::ReloadWrite { write, .. } if *write == n);
         schedule.phases.iter().flat_map(|p| &p.steps).any(reads)
@@ -113,7 +114,7 @@ fn streamable(schedule: &Schedule, width: u32) -> Vec<u32> {
         let sink = schedule.writes[n as usize];
         sink.stride == 1
             && sink.mode == Mode::Store
-            && sink.dtype.size_bytes() * width as usize == LINE_BYTES
+            && sink.dtype.size_bytes() as u32 * work.width == work.full().bytes()
             && fills_lane(sink.dtype)
             && !read_back(n)
     };
@@ -186,7 +187,7 @@ impl Lowering<'_> {
     /// The position of the row's first element along a dimension, in all lanes.
     fn index_of(&mut self, lane: Lane, dim: u32) -> X {
         let op = self.work.num(lane).pick(x86::BROADCASTSS, x86::BROADCASTSD);
-        self.work.program.load(op, Length::L512, Mem::Index { dim }, Lanes::All)
+        self.work.program.load(op, self.work.full(), Mem::Index { dim }, Lanes::All)
     }
 
     fn inst(&self, reg: Reg) -> &Inst {
@@ -252,7 +253,8 @@ impl Lowering<'_> {
             (true, 7..=24) | (false, 25..=80) => 2,
             _ => 1,
         };
-        while copies > 1 && copies * folds.len() > MOST_ACCUMULATORS {
+        let most = if self.work.machine.avx512 { MOST_ACCUMULATORS } else { MOST_ACCUMULATORS / 2 };
+        while copies > 1 && copies * folds.len() > most {
             copies /= 2;
         }
         let mut accumulators: Vec<Vec<Virt>> = Vec::with_capacity(folds.len());
@@ -383,7 +385,7 @@ impl Lowering<'_> {
                     }
                 };
                 if lanes == Lanes::All && self.streamed.contains(&write) {
-                    self.work.program.store(x86::MOVNTPS_STORE, Length::L512, mem, value, None, lanes);
+                    self.work.program.store(x86::MOVNTPS_STORE, self.work.full(), mem, value, None, lanes);
                     return Some(());
                 }
                 self.work.store(sink.dtype, mem, value, lanes)

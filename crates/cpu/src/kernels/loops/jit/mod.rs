@@ -1,8 +1,8 @@
-//! Compiles a schedule to machine code for AVX-512.
+//! Compiles a schedule to machine code for AVX-512 or AVX2.
 //!
 //! [`lower`] writes the rows and phases of the schedule as vector instructions over any number of registers ([`program`];
 //! what each operation becomes is in [`lanes`], [`convert`], [`functions`]
-//! and [`turns`]), [`registers`] finds places for them,
+//! and [`turns`]), [`short`] rewrites them for AVX2, [`registers`] finds places for them,
 //! [`emit`] and [`encode`] give the bytes, [`memory`] makes them executable.
 
 #![allow(unsafe_code)]
@@ -16,6 +16,7 @@ mod lower;
 mod memory;
 mod program;
 mod registers;
+mod short;
 #[cfg(all(test, unix))]
 mod tests;
 mod turns;
@@ -50,14 +51,17 @@ struct Streaming {
 
 const LINE_BYTES: usize = 64;
 
-/// Machine code for a schedule; `None` where the machine lacks AVX-512, the system forbids executable memory, or the
+/// Machine code for a schedule; `None` where the machine lacks AVX2, the system forbids executable memory, or the
 /// schedule has an operation that is not covered here.
 pub(crate) fn compile(schedule: &Schedule, machine: &Machine, stores: Stores) -> Option<Code> {
-    if !machine.avx512 {
+    if !machine.avx2 {
         return None;
     }
     let executable = |stores| {
-        let lowered = lower::lower(schedule, machine, stores)?;
+        let mut lowered = lower::lower(schedule, machine, stores)?;
+        if !machine.avx512 {
+            lowered.program = short::shortened(&lowered.program)?;
+        }
         let places = registers::allocate(&lowered.program);
         let memory = memory::Executable::new(&emit::emit(&lowered.program, &places, lowered.arrays))?;
         Some((memory, lowered.streamed))

@@ -1,6 +1,6 @@
 //! Vector code over any number of registers: what lanes operations become before registers are given out.
 
-use super::encode::{self as x86, Length, Op, Zeroing};
+use super::encode::{self as x86, Encoding, Length, Op, Zeroing};
 
 /// A register before allocation. It may be written more than once (accumulators).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub(super) enum X {
     Tail,
     /// The element counter plus a distance, as a general register.
     Counter(i32),
+    /// How many elements of the row are left, as a general register; only in code for AVX2.
+    Left,
 }
 
 /// Which lanes an instruction changes.
@@ -169,6 +171,7 @@ pub(super) struct Program {
     pub(super) constants: Vec<Constant>,
     /// Reals that are looked up by gathers.
     pub(super) table: &'static [f64],
+    pub(super) encoding: Encoding,
 }
 
 impl Program {

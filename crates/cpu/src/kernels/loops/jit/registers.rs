@@ -1,5 +1,6 @@
 //! Gives out machine registers: one pass over the program in order (linear scan), whole lives in one place.
 
+use super::encode::Encoding;
 use super::program::{Class, Item, Program, Virt, Walk, X};
 
 /// Where a register lives.
@@ -11,8 +12,14 @@ pub(super) enum Place {
     Slot(u32),
 }
 
-/// Vector registers that are given out; those above serve operands that live in memory.
-pub(super) const VECTORS: u32 = 29;
+/// Vector registers that are given out; the three above serve operands that live in memory.
+pub(super) fn vectors(encoding: Encoding) -> u32 {
+    match encoding {
+        Encoding::Evex => 29,
+        Encoding::Vex => 13,
+    }
+}
+
 /// Mask registers that are given out: 1 to 4. 5 and 6 serve operands in memory, 7 is the tail.
 const MASKS: u32 = 0b1_1110;
 
@@ -83,12 +90,13 @@ struct Scan<'a> {
 /// Places for the registers of a program.
 pub(super) fn allocate(program: &Program) -> Places {
     let lives = lives(program);
+    let all = (1 << vectors(program.encoding)) - 1;
     let unplaced = Place::Slot(u32::MAX);
     let mut scan = Scan {
         program,
         places: vec![unplaced; lives.len()],
         lives,
-        vectors: (1 << VECTORS) - 1,
+        vectors: all,
         masks: MASKS,
         used: 0,
         active: Vec::new(),
@@ -97,7 +105,7 @@ pub(super) fn allocate(program: &Program) -> Places {
     for (at, item) in program.items.iter().enumerate() {
         scan.item(at as u32, item);
     }
-    Places { places: scan.places, slots: scan.slots, unused: !scan.used & ((1 << VECTORS) - 1) }
+    Places { places: scan.places, slots: scan.slots, unused: !scan.used & all }
 }
 
 impl Scan<'_> {
