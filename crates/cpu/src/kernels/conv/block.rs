@@ -145,13 +145,7 @@ fn kernel_f32(machine: &Machine) -> Kernel<f32> {
             return super::avx512::KERNEL;
         }
         if machine.avx2 {
-            return Kernel {
-                rows: ROWS,
-                cols: COLS,
-                multiply: block_avx2::<f32>,
-                channels: lines_avx2::<f32>,
-                exchange,
-            };
+            return super::avx2::KERNEL;
         }
     }
     let _ = machine;

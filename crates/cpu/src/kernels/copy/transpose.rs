@@ -165,8 +165,10 @@ mod x86 {
     /// finding the page, few enough rows of the result for the write buffers.
     const STRIP_BYTES: usize = 512;
 
+    // A line of the result is written at once, by as many blocks side by side as that takes: parts of lines that are left
+    // open for long leave the write buffers one by one.
     macro_rules! kernels {
-        ($wide:ident, $block:ident, $shuffled:ident, $rest:path, $features:literal, $vector:ty, $lanes:literal,
+        ($wide:ident, $block:ident, $shuffled:ident, $rest:path, $features:literal, $vector:ty, $lanes:literal, $blocks:literal,
          $load:ident, $store:ident, $stream:ident, [$lo8:ident $hi8:ident $lo16:ident $hi16:ident $lo32:ident $hi32:ident $lo64:ident $hi64:ident]) => {
             /// # Safety
             /// As `run`, with `T` of the element's width, on a machine with the features.
@@ -177,7 +179,8 @@ mod x86 {
                     return;
                 }
                 let per = 16 / size_of::<T>();
-                let (row_group, strip) = (per * $lanes, STRIP_BYTES / size_of::<T>());
+                let (block_rows, strip) = (per * $lanes, STRIP_BYTES / size_of::<T>());
+                let row_group = block_rows * $blocks;
                 let (whole_rows, whole_columns) = (matrix.rows / row_group * row_group, matrix.columns / per * per);
                 let aligned = (to as usize | matrix.to as usize) % (16 * $lanes) == 0;
                 let streaming = aligned && store == Store::Streaming;
@@ -190,15 +193,21 @@ mod x86 {
                         let to = to.wrapping_add(row * size_of::<T>());
                         let mut column = first;
                         while column < end {
-                            let from = from.wrapping_add(column * size_of::<T>());
-                            let to = to.wrapping_offset(column as isize * matrix.to);
-                            // SAFETY: `row_group` rows and `per` columns of the matrix; stores are aligned when they
-                            // stream.
-                            unsafe {
-                                if streaming {
-                                    $block::<T, true>(from, matrix.from, to, matrix.to);
-                                } else {
-                                    $block::<T, false>(from, matrix.from, to, matrix.to);
+                            for block in 0..$blocks {
+                                let from = from
+                                    .wrapping_add(column * size_of::<T>())
+                                    .wrapping_offset((block * block_rows) as isize * matrix.from);
+                                let to = to
+                                    .wrapping_offset(column as isize * matrix.to)
+                                    .wrapping_add(block * block_rows * size_of::<T>());
+                                // SAFETY: `block_rows` rows of the group and `per` columns of the matrix; stores are
+                                // aligned when they stream.
+                                unsafe {
+                                    if streaming {
+                                        $block::<T, true>(from, matrix.from, to, matrix.to);
+                                    } else {
+                                        $block::<T, false>(from, matrix.from, to, matrix.to);
+                                    }
                                 }
                             }
                             column += per;
@@ -304,15 +313,15 @@ mod x86 {
         unsafe { _mm_loadu_si128(from.cast()) }
     }
 
-    kernels!(wide_avx512, block_avx512, shuffled_avx512, narrow::<T>, "avx512f,avx512bw,avx512vl", __m512i, 4,
+    kernels!(wide_avx512, block_avx512, shuffled_avx512, narrow::<T>, "avx512f,avx512bw,avx512vl", __m512i, 4, 1,
         load4, _mm512_storeu_si512, _mm512_stream_si512,
         [_mm512_unpacklo_epi8 _mm512_unpackhi_epi8 _mm512_unpacklo_epi16 _mm512_unpackhi_epi16
          _mm512_unpacklo_epi32 _mm512_unpackhi_epi32 _mm512_unpacklo_epi64 _mm512_unpackhi_epi64]);
-    kernels!(wide_avx2, block_avx2, shuffled_avx2, narrow::<T>, "avx2", __m256i, 2,
+    kernels!(wide_avx2, block_avx2, shuffled_avx2, narrow::<T>, "avx2", __m256i, 2, 2,
         load2, _mm256_storeu_si256, _mm256_stream_si256,
         [_mm256_unpacklo_epi8 _mm256_unpackhi_epi8 _mm256_unpacklo_epi16 _mm256_unpackhi_epi16
          _mm256_unpacklo_epi32 _mm256_unpackhi_epi32 _mm256_unpacklo_epi64 _mm256_unpackhi_epi64]);
-    kernels!(narrow, block_sse2, shuffled_sse2, super::scalar::<T>, "sse2", __m128i, 1,
+    kernels!(narrow, block_sse2, shuffled_sse2, super::scalar::<T>, "sse2", __m128i, 1, 1,
         load1, _mm_storeu_si128, _mm_stream_si128,
         [_mm_unpacklo_epi8 _mm_unpackhi_epi8 _mm_unpacklo_epi16 _mm_unpackhi_epi16
          _mm_unpacklo_epi32 _mm_unpackhi_epi32 _mm_unpacklo_epi64 _mm_unpackhi_epi64]);

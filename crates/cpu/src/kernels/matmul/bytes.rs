@@ -308,6 +308,24 @@ unsafe fn store_512<const M: usize>(sums: &[[__m512i; 2]; M], at: *mut i32, row:
 unsafe fn pack_left_quads(strip: &Strip, width: usize, moved: u8, to: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe {
+        if strip.step == 1 {
+            let whole = pack_lanes_of_steps(strip, width, |place, quad| {
+                let quad = _mm_xor_si128(quad, _mm_set1_epi8(moved as i8));
+                _mm_storeu_si128(to.add(place * QUAD).cast(), quad);
+            });
+            return pack_quads(&strip.after(whole), width, moved, to.add(whole * width));
+        }
+        pack_quads(strip, width, moved, to);
+    }
+}
+
+/// As [`pack_left_quads`], byte by byte.
+///
+/// # Safety
+/// As [`pack_left_quads`].
+unsafe fn pack_quads(strip: &Strip, width: usize, moved: u8, to: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe {
         each_quad(strip, width, |quad, lane, bytes| {
             let moved = bytes.map(|byte| byte ^ moved);
             to.add((quad * width + lane) * QUAD).cast::<[u8; QUAD]>().write(moved);
@@ -321,12 +339,38 @@ unsafe fn pack_left_quads(strip: &Strip, width: usize, moved: u8, to: *mut u8) {
 /// As [`pack_left_quads`].
 unsafe fn pack_left_words(strip: &Strip, width: usize, to: *mut i16) {
     let is_signed = strip.dtype.is_signed_integer();
+    let (mut strip, mut to) = (*strip, to);
+    if strip.step == 1 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let whole = pack_words_of_steps(&strip, width, to);
+            (strip, to) = (strip.after(whole), to.add(whole * width));
+        }
+    }
     let word = |byte: u8| if is_signed { i16::from(byte as i8) } else { i16::from(byte) };
     // SAFETY: the caller's promise.
     unsafe {
-        each_quad(strip, width, |quad, lane, [a, b, c, d]| {
+        each_quad(&strip, width, |quad, lane, [a, b, c, d]| {
             to.add((quad * width + lane) * QUAD).cast::<[i16; QUAD]>().write([a, c, b, d].map(word));
         });
+    }
+}
+
+/// As [`pack_left_words`], as far as [`pack_lanes_of_steps`] goes.
+///
+/// # Safety
+/// As [`pack_left_words`], for steps that lie side by side; the machine has AVX2.
+#[target_feature(enable = "avx2")]
+unsafe fn pack_words_of_steps(strip: &Strip, width: usize, to: *mut i16) -> usize {
+    const EVEN_FIRST: i32 = 0xd8;
+    let is_signed = strip.dtype.is_signed_integer();
+    // SAFETY: the caller's promise.
+    unsafe {
+        pack_lanes_of_steps(strip, width, |place, quad| {
+            let words = if is_signed { _mm256_cvtepi8_epi16(quad) } else { _mm256_cvtepu8_epi16(quad) };
+            let words = _mm256_shufflehi_epi16::<EVEN_FIRST>(_mm256_shufflelo_epi16::<EVEN_FIRST>(words));
+            _mm256_storeu_si256(to.add(place * QUAD).cast(), words);
+        })
     }
 }
 
@@ -369,8 +413,6 @@ unsafe fn pack_right_quads(strip: &Strip, width: usize, to: *mut u8) {
         let strip = &room.in_bytes(strip);
         if strip.lane == 1 && strip.lanes == width {
             pack_side_by_side(strip, width, to);
-        } else if strip.step == 1 && strip.lanes == width {
-            pack_lanes_of_steps(strip, width, to);
         } else {
             pack_left_quads(strip, width, 0, to);
         }
@@ -412,17 +454,22 @@ unsafe fn pack_side_by_side(strip: &Strip, width: usize, to: *mut u8) {
     }
 }
 
-/// Whole lanes whose steps lie side by side.
+/// Calls `put` with the place of four lanes and with four steps of each, for lanes whose steps lie side by side; lanes that
+/// the strip does not have are 0. Gives the number of steps that were put.
 ///
 /// # Safety
-/// As [`pack_right_quads`].
+/// As [`pack_left_quads`]; the machine has AVX2. `width` is a multiple of 4.
+#[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn pack_lanes_of_steps(strip: &Strip, width: usize, to: *mut u8) {
+unsafe fn pack_lanes_of_steps(strip: &Strip, width: usize, put: impl Fn(usize, __m128i)) -> usize {
     const RUN: usize = 4 * QUAD;
     let whole = strip.steps / RUN * RUN;
     for step in (0..whole).step_by(RUN) {
         for lane in (0..width).step_by(4) {
             let row = |n: usize| {
+                if lane + n >= strip.lanes {
+                    return _mm_setzero_si128();
+                }
                 let at = strip.at.wrapping_offset((lane + n) as isize * strip.lane).wrapping_add(step);
                 // SAFETY: 16 steps of a lane of the strip.
                 unsafe { _mm_loadu_si128(at.cast()) }
@@ -437,15 +484,9 @@ unsafe fn pack_lanes_of_steps(strip: &Strip, width: usize, to: *mut u8) {
                 _mm_unpackhi_epi64(high_ab, high_cd),
             ];
             for (n, quad) in quads.into_iter().enumerate() {
-                let place = ((step / QUAD + n) * width + lane) * QUAD;
-                // SAFETY: four lanes of four steps of the panel.
-                unsafe { _mm_storeu_si128(to.add(place).cast(), quad) };
+                put((step / QUAD + n) * width + lane, quad);
             }
         }
     }
-    if whole < strip.steps {
-        let rest = Strip { at: strip.at.wrapping_add(whole), steps: strip.steps - whole, ..*strip };
-        // SAFETY: the rest of the strip and of the panel.
-        unsafe { pack_left_quads(&rest, width, 0, to.add(whole * width)) };
-    }
+    whole
 }

@@ -8,7 +8,7 @@ mod ahead;
 #[cfg(target_arch = "x86_64")]
 mod amx;
 #[cfg(target_arch = "x86_64")]
-mod avx2;
+pub(super) mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
@@ -34,6 +34,8 @@ mod scratch;
 mod skinny;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+mod thin;
 pub(crate) mod tile;
 
 use std::ops::Range;
@@ -617,6 +619,11 @@ impl Plan {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the caller's promise; the machine has tiles.
         if self.kernel == Choice::AmxBf16 && unsafe { few::drive(job, tasks) } {
+            return;
+        }
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the caller's promise; the kernel is chosen for machines with AVX2.
+        if self.kernel == Choice::Avx2F32 && unsafe { thin::drive(job, tasks) } {
             return;
         }
         // SAFETY: the caller's promise; the kernel was chosen for the machine.

@@ -19,6 +19,12 @@ pub(super) struct Strip {
 }
 
 impl Strip {
+    /// What is left after some steps of whole bytes that lie side by side.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn after(&self, steps: usize) -> Strip {
+        Strip { at: self.at.wrapping_add(steps * self.dtype.size_bytes()), steps: self.steps - steps, ..*self }
+    }
+
     /// Bytes of so many elements.
     pub(super) fn bytes(&self, elements: isize) -> isize {
         self.packing.bytes(self.dtype, elements)

@@ -1,0 +1,319 @@
+//! Matmuls of up to four vectors with a matrix, with AVX2: the matrix is read once, as it lies in memory.
+#![allow(unsafe_code)]
+// Vectors, steps and lanes are indices into several arrays at once.
+#![allow(clippy::needless_range_loop)]
+
+use std::arch::x86_64::*;
+use std::ops::Range;
+
+use tensor::DType;
+
+use super::drive::{Job, Tasks};
+use super::pack::{self, Bf16, F16, Source, Strip};
+use super::scratch::{Loan, Slot};
+use crate::memory::Packing;
+
+/// The most vectors.
+const VECTORS: usize = 4;
+const LANES: usize = 8;
+/// Outputs whose sums stay in L1 while the matrix goes by.
+const BLOCK: usize = 1024;
+/// Outputs of a task are a multiple of this.
+const UNIT: usize = 64;
+/// Rows of the matrix that are read side by side.
+const ROWS: usize = 4;
+
+/// How the matrix lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// Steps are rows of it: outputs side by side.
+    Stream,
+    /// Outputs are rows of it: steps side by side.
+    Dot,
+}
+
+/// Elements of a matrix as f32.
+trait Wide: Source<Packed = f32> {
+    /// # Safety
+    /// Eight elements are readable; compiled for AVX2.
+    unsafe fn wide(from: *const Self) -> __m256;
+}
+
+impl Wide for f32 {
+    #[inline(always)]
+    unsafe fn wide(from: *const f32) -> __m256 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_loadu_ps(from) }
+    }
+}
+
+impl Wide for Bf16 {
+    #[inline(always)]
+    unsafe fn wide(from: *const Bf16) -> __m256 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits))
+        }
+    }
+}
+
+impl Wide for F16 {
+    #[inline(always)]
+    unsafe fn wide(from: *const F16) -> __m256 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
+    }
+}
+
+/// Up to four vectors times a matrix of `steps × outputs`.
+struct Thin {
+    shape: Shape,
+    /// The vectors as f32, one after the other.
+    vectors: *const f32,
+    count: usize,
+    matrix: *const u8,
+    dtype: DType,
+    /// Elements from one row of the matrix, as `shape` has it, to the next.
+    matrix_row: isize,
+    steps: usize,
+    /// The result of vector `i` and output `j` is at `i·out_vector + j·out_output`.
+    out: *mut u8,
+    out_dtype: DType,
+    out_vector: isize,
+    out_output: isize,
+}
+
+// SAFETY: addresses of memory that outlives the job; tasks write disjoint outputs.
+unsafe impl Sync for Thin {}
+
+/// Computes a job if it is thin: false, and nothing done, if not.
+///
+/// # Safety
+/// As [`super::drive::drive`], on a machine with AVX2.
+pub(super) unsafe fn drive(job: &Job<'_>, tasks: Tasks<'_>) -> bool {
+    let problem = job.problem;
+    let (lhs, rhs) = (&problem.lhs, &problem.rhs);
+    let is_known = |dtype: DType| matches!(dtype, DType::F32 | DType::BF16 | DType::F16);
+    let is_plain = rhs.packing == Packing::Bytes && is_known(lhs.dtype) && is_known(rhs.dtype);
+    if job.packed.is_some() || problem.k == 0 || job.rows * problem.n < 4 * LANES || !is_plain {
+        return false;
+    }
+    let swapped = problem.n <= VECTORS && lhs.col_stride == 1 && job.rows > VECTORS;
+    let shape = if swapped {
+        Shape::Dot
+    } else if job.rows > VECTORS {
+        return false;
+    } else if rhs.col_stride == 1 {
+        Shape::Stream
+    } else if rhs.row_stride == 1 {
+        Shape::Dot
+    } else {
+        return false;
+    };
+    let count = if swapped { problem.n } else { job.rows };
+    let loan = Loan::take(Slot::Shared, count * problem.k * size_of::<f32>());
+    let vectors = loan.at::<f32>();
+    // The vectors are the rows of the left matrix, or the columns of the right one.
+    let (side, at, vector, step) = if swapped {
+        (rhs, job.rhs, rhs.col_stride, rhs.row_stride)
+    } else {
+        (lhs, job.lhs, lhs.row_stride, lhs.col_stride)
+    };
+    for i in 0..count {
+        let at = at.wrapping_offset(i as isize * vector * side.dtype.size_bytes() as isize);
+        let packing = side.packing;
+        let strip = Strip { dtype: side.dtype, packing, at, lane: vector, step, lanes: 1, steps: problem.k };
+        // SAFETY: the vector is readable, and the loan has room for it.
+        unsafe { pack::pack_f32(&strip, 1, vectors.add(i * problem.k)) };
+    }
+    let (matrix, other) = if swapped { (job.lhs, lhs) } else { (job.rhs, rhs) };
+    let outputs = if swapped { job.rows } else { problem.n };
+    let thin = Thin {
+        shape,
+        vectors,
+        count,
+        matrix,
+        dtype: other.dtype,
+        matrix_row: if swapped || shape == Shape::Stream { other.row_stride } else { other.col_stride },
+        steps: problem.k,
+        out: job.out,
+        out_dtype: problem.out.dtype,
+        out_vector: if swapped { 1 } else { problem.out.row_stride },
+        out_output: if swapped { problem.out.row_stride } else { 1 },
+    };
+    let thin = &thin;
+    let units = outputs.div_ceil(UNIT);
+    let parts = if job.threads > 1 { (4 * job.threads).min(units) } else { 1 };
+    tasks(parts, &|worker, part| {
+        let range = units * part / parts * UNIT..(units * (part + 1) / parts * UNIT).min(outputs);
+        // SAFETY: the outputs are this task's own.
+        unsafe { thin.compute(range.clone()) };
+        if let Some(finish) = job.finish {
+            if swapped { finish(worker, range, 0..problem.n) } else { finish(worker, 0..job.rows, range) }
+        }
+    });
+    true
+}
+
+impl Thin {
+    /// # Safety
+    /// As [`drive`], for some of the outputs.
+    unsafe fn compute(&self, outputs: Range<usize>) {
+        let sums = Loan::take(Slot::Sums, self.count * BLOCK * size_of::<f32>());
+        let sums = sums.at::<f32>();
+        for first in outputs.clone().step_by(BLOCK) {
+            let block = first..(first + BLOCK).min(outputs.end);
+            // SAFETY: the caller's promise; the type is the matrix's own, and there is room for a block of sums.
+            unsafe {
+                match self.dtype {
+                    DType::BF16 => self.block::<Bf16>(&block, sums),
+                    DType::F16 => self.block::<F16>(&block, sums),
+                    _ => self.block::<f32>(&block, sums),
+                }
+                self.store(&block, sums);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Thin::compute`], for outputs that have room in `sums`: those of vector `i` begin at `i·BLOCK`.
+    unsafe fn block<T: Wide>(&self, outputs: &Range<usize>, sums: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (self.shape, self.count) {
+                (Shape::Stream, _) => self.stream::<T>(outputs, sums),
+                (Shape::Dot, 1) => self.dot::<T, 1, 8>(outputs, sums),
+                (Shape::Dot, 2) => self.dot::<T, 2, 4>(outputs, sums),
+                (Shape::Dot, 3) => self.dot::<T, 3, 2>(outputs, sums),
+                (Shape::Dot, _) => self.dot::<T, 4, 2>(outputs, sums),
+            }
+        }
+    }
+
+    /// A few rows of the matrix at a time are added to the sums of all outputs.
+    ///
+    /// # Safety
+    /// As [`Thin::block`].
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn stream<T: Wide>(&self, outputs: &Range<usize>, sums: *mut f32) {
+        let count = outputs.len();
+        let whole = count / LANES * LANES;
+        for i in 0..self.count {
+            // SAFETY: the sums of one vector.
+            unsafe { std::ptr::write_bytes(sums.add(i * BLOCK), 0, count) };
+        }
+        let row = |step: usize| {
+            self.matrix.cast::<T>().wrapping_offset(step as isize * self.matrix_row).wrapping_add(outputs.start)
+        };
+        let mut step = 0;
+        while step < self.steps {
+            // SAFETY: rows, steps and outputs are those of the matrix and of the vectors.
+            unsafe {
+                if step + ROWS <= self.steps {
+                    for at in (0..whole).step_by(LANES) {
+                        let mut columns = [_mm256_setzero_ps(); ROWS];
+                        for r in 0..ROWS {
+                            columns[r] = T::wide(row(step + r).add(at));
+                        }
+                        for i in 0..self.count {
+                            let place = sums.add(i * BLOCK + at);
+                            let mut sum = _mm256_loadu_ps(place);
+                            for r in 0..ROWS {
+                                let factor = _mm256_set1_ps(*self.vectors.add(i * self.steps + step + r));
+                                sum = _mm256_fmadd_ps(factor, columns[r], sum);
+                            }
+                            _mm256_storeu_ps(place, sum);
+                        }
+                    }
+                    for i in 0..self.count {
+                        for at in whole..count {
+                            for r in 0..ROWS {
+                                let factor = *self.vectors.add(i * self.steps + step + r);
+                                *sums.add(i * BLOCK + at) += factor * (*row(step + r).add(at)).packed();
+                            }
+                        }
+                    }
+                    step += ROWS;
+                } else {
+                    for i in 0..self.count {
+                        let factor = *self.vectors.add(i * self.steps + step);
+                        for at in 0..count {
+                            *sums.add(i * BLOCK + at) += factor * (*row(step).add(at)).packed();
+                        }
+                    }
+                    step += 1;
+                }
+            }
+        }
+    }
+
+    /// `G` rows of the matrix at a time, each with all `N` vectors.
+    ///
+    /// # Safety
+    /// As [`Thin::block`], for `N` vectors.
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn dot<T: Wide, const N: usize, const G: usize>(&self, outputs: &Range<usize>, sums: *mut f32) {
+        let whole = self.steps / LANES * LANES;
+        let row = |output: usize| self.matrix.cast::<T>().wrapping_offset(output as isize * self.matrix_row);
+        for first in outputs.clone().step_by(G) {
+            let mut totals = [[_mm256_setzero_ps(); G]; N];
+            // Rows beyond the last one are the last one again.
+            let rows: [*const T; G] = std::array::from_fn(|g| row((first + g).min(outputs.end - 1)));
+            for step in (0..whole).step_by(LANES) {
+                // SAFETY: eight steps of rows of the matrix and of the vectors.
+                unsafe {
+                    let mut factors = [_mm256_setzero_ps(); N];
+                    for i in 0..N {
+                        factors[i] = _mm256_loadu_ps(self.vectors.add(i * self.steps + step));
+                    }
+                    for g in 0..G {
+                        let column = T::wide(rows[g].add(step));
+                        for i in 0..N {
+                            totals[i][g] = _mm256_fmadd_ps(factors[i], column, totals[i][g]);
+                        }
+                    }
+                }
+            }
+            for i in 0..N {
+                for g in 0..G.min(outputs.end - first) {
+                    // SAFETY: the steps that are left, and the place of one sum.
+                    unsafe {
+                        let mut total = sum_of(totals[i][g]);
+                        for step in whole..self.steps {
+                            total += *self.vectors.add(i * self.steps + step) * (*rows[g].add(step)).packed();
+                        }
+                        *sums.add(i * BLOCK + first + g - outputs.start) = total;
+                    }
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Thin::block`]; the sums are there.
+    unsafe fn store(&self, outputs: &Range<usize>, sums: *const f32) {
+        for i in 0..self.count {
+            for (n, output) in outputs.clone().enumerate() {
+                let at = i as isize * self.out_vector + output as isize * self.out_output;
+                // SAFETY: a sum of the block, and a place of the result that is this task's own.
+                unsafe {
+                    let sum = *sums.add(i * BLOCK + n);
+                    match self.out_dtype {
+                        DType::BF16 => self.out.cast::<u16>().wrapping_offset(at).write(pack::bf16_bits(sum)),
+                        DType::F16 => self.out.cast::<u16>().wrapping_offset(at).write(pack::f16_bits(sum)),
+                        _ => self.out.cast::<f32>().wrapping_offset(at).write(sum),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn sum_of(lanes: __m256) -> f32 {
+    let half = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps::<1>(lanes));
+    let quarter = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    _mm_cvtss_f32(_mm_add_ss(quarter, _mm_shuffle_ps::<1>(quarter, quarter)))
+}
