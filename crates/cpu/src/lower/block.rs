@@ -334,6 +334,7 @@ impl<'m> Lowering<'m> {
         let outer = (std::mem::take(&mut self.finished_by), std::mem::take(&mut self.chained));
         self.find_finished(region, &uses, &fusion);
         self.find_chained(region, &uses, &fusion);
+        let dots: HashMap<u32, Value> = self.finished_by.iter().map(|(&value, &number)| (number, value)).collect();
         let around = std::mem::take(&mut self.computing);
         let mut returned = Vec::new();
         for node in self.order(region, &fusion)? {
@@ -341,7 +342,7 @@ impl<'m> Lowering<'m> {
                 Node::Group(n) => {
                     let group = &fusion.groups[n as usize];
                     self.computing = group.members.keys().copied().collect();
-                    self.group(n, group)?;
+                    self.group(n, group, dots.get(&n).copied())?;
                 }
                 Node::Op(id) => {
                     let op = func.op(id);
@@ -360,8 +361,8 @@ impl<'m> Lowering<'m> {
         Ok(returned)
     }
 
-    fn group(&mut self, number: u32, group: &Group) -> Result<(), Error> {
-        let dot = self.finished_by.iter().find(|(_, n)| **n == number).map(|(value, _)| *value);
+    /// A loop, and the dot that it finishes.
+    fn group(&mut self, number: u32, group: &Group, dot: Option<Value>) -> Result<(), Error> {
         let finished = dot.map_or_else(Vec::new, |value| self.dot_ops(value));
         let dot = dot.and_then(|value| Some((self.views.get(&value)?.slot, self.deferred.remove(&value)?)));
         let start = self.steps.len();

@@ -1,6 +1,6 @@
 //! Where every slot lies: memory is reused as soon as nobody needs what is in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::block::{Origin, SlotData};
 use crate::error::Error;
@@ -244,10 +244,16 @@ impl Planner<'_> {
         }
         arena.sort_by_key(|(life, n)| (life.first, *n));
         let (offsets, arena_bytes) = assign(&arena, self.slots)?;
+        let mut is_shared = vec![false; self.slots.len()];
+        for n in 0..self.slots.len() {
+            let root = self.root(n);
+            is_shared[root] |= n != root;
+        }
+        let taken: BTreeSet<usize> = reused.iter().flatten().copied().collect();
         let place = |n: usize| {
             let root = self.root(n);
             match (self.slots[root].origin.clone(), result_of.get(&root)) {
-                (Origin::Argument(a), _) if self.owned[a] && (reused.contains(&Some(a)) || self.is_shared(root)) => {
+                (Origin::Argument(a), _) if self.owned[a] && (taken.contains(&a) || is_shared[root]) => {
                     Place::OwnedArgument(a)
                 }
                 (Origin::Argument(a), _) => Place::Argument(a),
@@ -260,11 +266,6 @@ impl Planner<'_> {
         let places = (0..self.slots.len()).map(place).collect();
         Ok(Layout { places, arena_bytes, reused })
     }
-
-    /// Whether something else lies in this slot's memory.
-    fn is_shared(&self, root: usize) -> bool {
-        (0..self.slots.len()).any(|n| n != root && self.root(n) == root)
-    }
 }
 
 /// Offsets by best fit, in the order in which slots are needed first.
@@ -273,7 +274,7 @@ fn assign(arena: &[(Life, usize)], slots: &[SlotData]) -> Result<(BTreeMap<usize
     // Free runs by offset; the run at the end has no end.
     let mut free: BTreeMap<usize, usize> = BTreeMap::new();
     let mut end = 0usize;
-    let mut busy: std::collections::BTreeSet<(usize, usize, usize)> = std::collections::BTreeSet::new();
+    let mut busy: BTreeSet<(usize, usize, usize)> = BTreeSet::new();
     for (life, n) in arena {
         while let Some(&(last, offset, size)) = busy.first()
             && last < life.first

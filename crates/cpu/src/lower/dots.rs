@@ -91,6 +91,7 @@ impl Lowering<'_> {
     /// Row loops between two dots: attention, whose matrix of weights need not exist as a whole.
     pub(super) fn find_chained(&mut self, region: Region, uses: &HashMap<Value, Vec<(OpId, usize)>>, fusion: &Fusion) {
         let func = self.func;
+        let mut finishing: BTreeSet<u32> = self.finished_by.values().copied().collect();
         for &id in &func.region(region).ops {
             let op = func.op(id);
             if op.kind() != Some(OpKind::DotGeneral) {
@@ -98,7 +99,7 @@ impl Lowering<'_> {
             }
             let Some(number) = only_group(func, op.first_result, uses, fusion) else { continue };
             let group = &fusion.groups[number as usize];
-            let taken = self.chained.contains_key(&number) || self.finished_by.values().any(|&n| n == number);
+            let taken = self.chained.contains_key(&number) || finishing.contains(&number);
             let outputs: Vec<Value> = group.outputs.iter().copied().collect();
             let &[weights] = &outputs[..] else { continue };
             if group.row_dims != 1 || group.has_combined() || taken || group.dims.last().is_none_or(|&n| n < 16) {
@@ -111,6 +112,7 @@ impl Lowering<'_> {
             if is_dot && is_plain {
                 self.chained.insert(number, weights);
                 self.finished_by.insert(op.first_result, number);
+                finishing.insert(number);
             }
         }
     }

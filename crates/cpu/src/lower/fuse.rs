@@ -125,6 +125,8 @@ struct Fuser<'f> {
     uses: &'f HashMap<Value, Vec<(OpId, usize)>>,
     levels: HashMap<OpId, u32>,
     demands: HashMap<Value, Vec<Demand>>,
+    /// Groups that have become part of another.
+    merged_into: HashMap<GroupId, GroupId>,
     fusion: Fusion,
 }
 
@@ -135,7 +137,14 @@ pub(crate) fn fuse(
     uses: &HashMap<Value, Vec<(OpId, usize)>>,
     taken: &dyn Fn(OpId) -> bool,
 ) -> Fusion {
-    let mut fuser = Fuser { func, uses, levels: HashMap::new(), demands: HashMap::new(), fusion: Fusion::default() };
+    let mut fuser = Fuser {
+        func,
+        uses,
+        levels: HashMap::new(),
+        demands: HashMap::new(),
+        merged_into: HashMap::new(),
+        fusion: Fusion::default(),
+    };
     for &id in func.region(region).ops.iter().rev() {
         let op = func.op(id);
         if is_transparent(func, op) {
@@ -165,13 +174,25 @@ impl Fuser<'_> {
     }
 
     fn group(&self, id: GroupId) -> &Group {
-        &self.fusion.groups[id.0 as usize]
+        &self.fusion.groups[self.current(id).0 as usize]
+    }
+
+    /// The group that a group is part of by now.
+    fn current(&self, mut id: GroupId) -> GroupId {
+        while let Some(&into) = self.merged_into.get(&id) {
+            id = into;
+        }
+        id
     }
 
     /// Who needs a value, through the ops that only look at it in another way.
     fn demands(&mut self, value: Value) -> Vec<Demand> {
         if let Some(known) = self.demands.get(&value) {
-            return known.clone();
+            let current = |demand: &Demand| match demand {
+                Demand::Inside(group, map) => Demand::Inside(self.current(*group), map.clone()),
+                Demand::Outside(level) => Demand::Outside(*level),
+            };
+            return known.iter().map(current).collect();
         }
         let mut all = Vec::new();
         for &(id, operand) in self.uses.get(&value).map_or(&[][..], |uses| uses) {
@@ -368,15 +389,12 @@ impl Fuser<'_> {
         is_cheap(op) && (own <= 64 || op.operands.iter().filter(full).count() <= 1)
     }
 
-    /// Whether one pass instead of two saves memory: they read an array of about their own size in common. Updates of
-    /// different parameters do not, though all of them use the same few scalars; as one loop they would be many streams.
-    fn share_inputs(&self, a: &Group, b: &Group) -> bool {
-        let domain: usize = a.dims.iter().product();
-        domain <= SMALL_DOMAIN || !self.large_inputs(a, domain).is_disjoint(&self.large_inputs(b, domain))
-    }
-
-    fn large_inputs(&self, group: &Group, domain: usize) -> BTreeSet<Value> {
+    /// Arrays of about a group's own size that it reads: one pass instead of two saves memory where two groups have one in
+    /// common. Updates of different parameters do not, though all of them use the same few scalars; as one loop they would
+    /// be many streams.
+    fn large_inputs(&self, group: &Group) -> BTreeSet<Value> {
         let func = self.func;
+        let domain: usize = group.dims.iter().product();
         let is_constant = |v: Value| match func.value(v).definition {
             Definition::Result(id, _) => constant::splat(func.op(id)).is_some(),
             Definition::Argument(..) => false,
@@ -403,9 +421,14 @@ impl Fuser<'_> {
     fn merge(&mut self, mut candidates: Vec<(GroupId, Map)>, shared: Value) -> Vec<(GroupId, Map)> {
         let is_small = sizes(self.func.ty(shared)).is_some_and(|dims| dims.iter().product::<usize>() <= FEW_ELEMENTS);
         let mut merged: Vec<(GroupId, Map)> = Vec::new();
+        // Which of `merged` read a large array.
+        let mut readers: HashMap<Value, Vec<usize>> = HashMap::new();
         candidates.sort_by_key(|(id, _)| *id);
         for (id, map) in candidates {
-            let fits = |(other, other_map): &&(GroupId, Map)| {
+            let must_share = is_small && self.group(id).dims.iter().product::<usize>() > SMALL_DOMAIN;
+            let inputs = if must_share { self.large_inputs(self.group(id)) } else { BTreeSet::new() };
+            let fits = |at: &usize| {
+                let (other, other_map) = &merged[*at];
                 let (a, b) = (self.group(*other), self.group(id));
                 a.level == b.level
                     && a.dims == b.dims
@@ -414,9 +437,18 @@ impl Fuser<'_> {
                     && !folds_within_rows(a, b)
                     && !folds_within_rows(b, a)
                     && a.members.len() + b.members.len() < MAX_MEMBERS
-                    && (!is_small || self.share_inputs(a, b))
             };
-            let Some((into, _)) = merged.iter().find(fits).cloned() else {
+            let found = if must_share {
+                let sharing: BTreeSet<usize> =
+                    inputs.iter().filter_map(|v| readers.get(v)).flatten().copied().collect();
+                sharing.into_iter().find(fits)
+            } else {
+                (0..merged.len()).find(fits)
+            };
+            for &input in &inputs {
+                readers.entry(input).or_default().push(found.unwrap_or(merged.len()));
+            }
+            let Some(into) = found.map(|at| merged[at].0) else {
                 merged.push((id, map));
                 continue;
             };
@@ -434,16 +466,7 @@ impl Fuser<'_> {
             target.outputs.extend(group.outputs);
             target.row_dims = target.row_dims.max(group.row_dims);
             target.has_combined |= group.has_combined;
-            // What was remembered names the group that is gone.
-            for demands in self.demands.values_mut() {
-                for demand in demands {
-                    if let Demand::Inside(group, _) = demand
-                        && *group == id
-                    {
-                        *group = into;
-                    }
-                }
-            }
+            self.merged_into.insert(id, into);
         }
         merged
     }

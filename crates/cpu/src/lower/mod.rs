@@ -20,6 +20,7 @@ mod region;
 mod softmax;
 mod view;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use hlo::passes::NAME_COMPOSITES;
@@ -125,6 +126,7 @@ pub(crate) fn compile(
     }
     let returned = lowering.ops(body)?;
     let (mut results, mut ports) = (Vec::new(), Vec::new());
+    let mut seen = HashSet::new();
     for &value in &returned {
         let (dtype, dims) = lowering.array_type(value)?;
         let view = lowering.view(value)?;
@@ -134,9 +136,10 @@ pub(crate) fn compile(
         // Arguments, constants and values returned twice are copied.
         let slot = match device_packing(dtype) {
             Packing::Bits => lowering.packed_result(slot, dtype, &dims)?,
-            Packing::Bytes if is_own && !results.contains(&slot) => slot,
+            Packing::Bytes if is_own && !seen.contains(&slot) => slot,
             Packing::Bytes => lowering.write_out(&view)?,
         };
+        seen.insert(slot);
         results.push(slot);
         ports.push(ResultPort { dtype, dims, argument: None });
     }
@@ -153,7 +156,12 @@ pub(crate) fn compile(
         storage.fill(bytes);
         constants.push(storage);
     }
-    let owned = (0..owned.len()).map(|n| layout.places.contains(&crate::program::Place::OwnedArgument(n))).collect();
+    let mut is_owned = vec![false; owned.len()];
+    for place in &layout.places {
+        if let crate::program::Place::OwnedArgument(n) = place {
+            is_owned[*n] = true;
+        }
+    }
     let program = Program {
         slots: layout.places,
         slot_bytes: lowering.slots.iter().map(|slot| slot.bytes).collect(),
@@ -161,7 +169,7 @@ pub(crate) fn compile(
         steps,
         results: ports,
         argument_bytes,
-        owned,
+        owned: is_owned,
         arena_bytes: layout.arena_bytes,
         entry: entry.to_string(),
         description: std::sync::OnceLock::new(),
