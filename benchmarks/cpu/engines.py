@@ -20,6 +20,28 @@ from entries import Entry
 
 NAMES = ["xla", "ours", "torch", "torch_compile"]
 BUILDS = {"ours": "tpubridge_cpu", "before": "tpubridge_cpu_before"}
+# What holds each engine to a tier: the CPU device, XLA's compiler, torch's own kernels, oneDNN and MKL. XLA's libraries of
+# kernels (XNNPACK, Eigen) look at the CPU themselves and cannot be held.
+TIERS = {
+    "avx2": ("AVX2", "avx2", "AVX2", "AVX2"),
+    "avx512": ("AVX512", "avx512", "AVX512_CORE", "AVX512"),
+    "vnni": ("AVX512", "avx512", "AVX512_CORE_VNNI", "AVX512"),
+    "amx": ("", "", "", ""),
+}
+
+
+def limits(tier: str) -> dict[str, str]:
+    """Variables of the environment that hold the engines to a tier."""
+    if not tier:
+        return {}
+    xla, aten, onednn, mkl = TIERS[tier]
+    held = {"TPUBRIDGE_CPU_ISA": tier}
+    if xla:
+        held["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa={xla}".strip()
+        held["ATEN_CPU_CAPABILITY"] = aten
+        held["ONEDNN_MAX_CPU_ISA"] = onednn
+        held["MKL_ENABLE_INSTRUCTIONS"] = mkl
+    return held
 
 
 class Missing(Exception):

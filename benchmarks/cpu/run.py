@@ -1,7 +1,7 @@
 """Measures the tpubridge CPU device against XLA:CPU and torch: interleaved in one process per number of threads.
 
 usage: python benchmarks/cpu/run.py [--only REGEX] [--engines xla,ours,torch,torch_compile] [--threads 1,2]
-                                    [--plugin PATH] [--before PATH] [--seconds S] [--no-memory] [--json] [--write]
+                                    [--plugin PATH] [--before PATH] [--isa TIER] [--seconds S] [--no-memory] [--json] [--write]
 
 See README.md in this folder for what is measured and how to make the environment.
 """
@@ -168,6 +168,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", default="1,2", help="numbers of threads, separated by commas")
     parser.add_argument("--plugin", default=str(ROOT / "target/release/libcpu_plugin.so"), help="the device's library")
     parser.add_argument("--before", default="", metavar="PATH", help="the library of an earlier build, measured beside it")
+    parser.add_argument("--isa", default="", choices=["", *engines.TIERS], help="hold the engines to a tier of instruction sets")
     parser.add_argument("--seconds", type=float, default=2.0, help="most time for one engine on one entry")
     parser.add_argument("--first-call-seconds", type=float, default=20.0, help="a call that takes longer is cut")
     parser.add_argument("--memory", action=argparse.BooleanOptionalAction, default=True, help="measure peak memory too")
@@ -185,6 +186,8 @@ def parse() -> argparse.Namespace:
     if max(args.threads) > available or min(args.threads) < 1:
         parser.error(f"--threads must be between 1 and {available} on this machine")
     args.plugins = {"ours": str(pathlib.Path(args.plugin).resolve()), "before": str(pathlib.Path(args.before).resolve())}
+    # The measuring processes inherit these.
+    os.environ.update(engines.limits(args.isa))
     # The reference comes first: others are compared with it.
     args.engines.sort(key=engines.NAMES.index)
     if args.before:
@@ -205,6 +208,7 @@ def main() -> int:
         "date": time.strftime("%Y-%m-%d"),
         "machine": report.machine(),
         "command": report.command(sys.argv),
+        "isa": args.isa,
         "engines": args.engines,
         "versions": engines.versions(),
         "engine_versions": {},
