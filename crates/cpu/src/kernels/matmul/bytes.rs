@@ -232,8 +232,20 @@ impl<const RIGHT_SIGNED: bool> Kernel for Words256<RIGHT_SIGNED> {
                 }
             }
             for i in 0..M {
-                let mut row = [0i32; NARROW_COLS];
                 let at = b.sum.wrapping_offset(i as isize * b.sum_row);
+                if b.cols == NARROW_COLS {
+                    for v in 0..2 {
+                        // SAFETY: both vectors of the row are of the result.
+                        unsafe {
+                            let to = at.add(8 * v).cast::<__m256i>();
+                            let is_new = b.start == Start::Zero;
+                            let old = if is_new { _mm256_setzero_si256() } else { _mm256_loadu_si256(to) };
+                            _mm256_storeu_si256(to, _mm256_add_epi32(sums[i][v], old));
+                        }
+                    }
+                    continue;
+                }
+                let mut row = [0i32; NARROW_COLS];
                 // SAFETY: the row has both vectors; of the result only the block's columns are touched.
                 unsafe {
                     _mm256_storeu_si256(row.as_mut_ptr().cast(), sums[i][0]);
