@@ -48,6 +48,26 @@ macro_rules! by_rows {
     };
 }
 
+/// Stores or adds the columns of a block that belong to the result. No function: sums whose address is taken would be kept in
+/// memory while they are summed.
+macro_rules! store_512 {
+    ($sums:ident, $b:ident) => {
+        for i in 0..$sums.len() {
+            for v in 0..2 {
+                let mask = first($b.cols.saturating_sub(v * 16).min(16)) as u16;
+                let to = $b.sum.wrapping_offset(i as isize * $b.sum_row).wrapping_add(v * 16);
+                // SAFETY: the mask keeps to the columns of the result.
+                unsafe {
+                    let mut value = $sums[i][v];
+                    if $b.start == Start::Result {
+                        value = _mm512_add_epi32(value, _mm512_maskz_loadu_epi32(mask, to));
+                    }
+                    _mm512_mask_storeu_epi32(to, mask, value);
+                }
+            }
+        }
+    };
+}
 impl<const LEFT_SIGNED: bool, const RIGHT_SIGNED: bool> Kernel for Vnni<LEFT_SIGNED, RIGHT_SIGNED> {
     type Left = u8;
     type Right = u8;
@@ -115,8 +135,7 @@ impl<const LEFT_SIGNED: bool, const RIGHT_SIGNED: bool> Kernel for Vnni<LEFT_SIG
                     }
                 }
             }
-            // SAFETY: the caller's promise.
-            unsafe { store_512(&sums, b.sum, b.sum_row, b.start, b.cols) };
+            store_512!(sums, b);
         }
         ahead.fetch(usize::MAX);
         let bytes = Bytes::new(&b);
@@ -173,8 +192,7 @@ impl<const RIGHT_SIGNED: bool> Kernel for Words512<RIGHT_SIGNED> {
                     }
                 }
             }
-            // SAFETY: the caller's promise.
-            unsafe { store_512(&sums, b.sum, b.sum_row, b.start, b.cols) };
+            store_512!(sums, b);
         }
         ahead.fetch(usize::MAX);
         let bytes = Bytes::new(&b);
@@ -286,29 +304,6 @@ impl<L: Copy> Bytes<L> {
             sum_row: b.sum_row,
             start: b.start,
             cols: b.cols,
-        }
-    }
-}
-
-/// Stores or adds the columns of a block that belong to the result.
-///
-/// # Safety
-/// `M` rows of `cols` sums are readable and writable.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn store_512<const M: usize>(sums: &[[__m512i; 2]; M], at: *mut i32, row: isize, start: Start, cols: usize) {
-    for i in 0..M {
-        for v in 0..2 {
-            let mask = first(cols.saturating_sub(v * 16).min(16)) as u16;
-            let to = at.wrapping_offset(i as isize * row).wrapping_add(v * 16);
-            // SAFETY: the mask keeps to the columns of the result.
-            unsafe {
-                let mut value = sums[i][v];
-                if start == Start::Result {
-                    value = _mm512_add_epi32(value, _mm512_maskz_loadu_epi32(mask, to));
-                }
-                _mm512_mask_storeu_epi32(to, mask, value);
-            }
         }
     }
 }
