@@ -65,11 +65,10 @@ fn is_beyond_avx2(source: &Loop) -> bool {
     source.insts.iter().any(|inst| match inst {
         Inst::Unary(Unary::LeadingZeros, _) => true,
         Inst::Binary(Binary::ShrA, a, _) => lane(a) == Lane::I64,
-        Inst::Convert { value, target, .. } => match (lane(value), Lane::of(*target)) {
-            (Lane::I64, Some(Lane::F32)) => true,
-            (Lane::F32 | Lane::F64, Some(Lane::I64)) => true,
-            _ => false,
-        },
+        Inst::Convert { value, target, .. } => matches!(
+            (lane(value), Lane::of(*target)),
+            (Lane::I64, Some(Lane::F32)) | (Lane::F32 | Lane::F64, Some(Lane::I64))
+        ),
         _ => false,
     })
 }
