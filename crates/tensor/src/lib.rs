@@ -25,5 +25,5 @@ pub use dtype::DType;
 pub use literal::Literal;
 pub use scalar::{decode_float, encode_float};
 pub use spec::Spec;
-pub use transpose::{float_bytes, transpose_floats, transpose_matrices};
+pub use transpose::{float_bytes, transpose_floats, transpose_matrices, transpose_rows_into};
 pub use values::{Element, ValueError};

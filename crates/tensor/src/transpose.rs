@@ -58,6 +58,47 @@ pub fn transpose_matrices(bytes: &[u8], rows: usize, columns: usize, width: usiz
     out
 }
 
+/// Some rows of a matrix `[all_rows, columns]`, from `first` on, put as columns into `out`, which is `[columns, all_rows]`. Rows and places
+/// beyond either are left out.
+pub fn transpose_rows_into(rows: &[u8], columns: usize, width: usize, out: &mut [u8], first: usize, all_rows: usize) {
+    let (row_bytes, line) = (columns.saturating_mul(width), all_rows.saturating_mul(width));
+    if row_bytes == 0 || first >= all_rows {
+        return;
+    }
+    let count = (rows.len() / row_bytes).min(all_rows - first);
+    let mut lines = out.chunks_exact_mut(line);
+    match width {
+        1 => lines.enumerate().for_each(|(column, line)| column_into::<1>(rows, columns, column, line, first, count)),
+        2 => lines.enumerate().for_each(|(column, line)| column_into::<2>(rows, columns, column, line, first, count)),
+        4 => lines.enumerate().for_each(|(column, line)| column_into::<4>(rows, columns, column, line, first, count)),
+        8 => lines.enumerate().for_each(|(column, line)| column_into::<8>(rows, columns, column, line, first, count)),
+        _ => (0..columns).zip(&mut lines).for_each(|(column, line)| {
+            let places = line[first * width..].chunks_exact_mut(width);
+            for (row, to) in rows.chunks_exact(row_bytes).take(count).zip(places) {
+                to.copy_from_slice(&row[column * width..(column + 1) * width]);
+            }
+        }),
+    }
+}
+
+/// One column of some rows into a line, from a place on.
+fn column_into<const W: usize>(
+    rows: &[u8],
+    columns: usize,
+    column: usize,
+    line: &mut [u8],
+    first: usize,
+    count: usize,
+) {
+    let (from, to) = (rows.as_chunks::<W>().0, line.as_chunks_mut::<W>().0);
+    if column >= columns {
+        return;
+    }
+    for (to, from) in to[first..first + count].iter_mut().zip(from[column..].iter().step_by(columns)) {
+        *to = *from;
+    }
+}
+
 /// Columns from `first` on, as rows of `out`.
 fn columns_as_rows<const W: usize>(from: &[u8], rows: usize, columns: usize, first: usize, out: &mut [u8]) {
     let (from, out) = (from.as_chunks::<W>().0, out.as_chunks_mut::<W>().0);
@@ -98,6 +139,16 @@ mod tests {
                 assert_eq!(bytes[matrix + at..][..width], turned[matrix + to..][..width]);
                 assert_eq!(transpose_matrices(&turned, columns, rows, width), bytes);
             }
+        }
+        for (rows, columns, width) in [(1, 7, 2), (70, 33, 2), (5, 3, 3), (64, 9, 4), (12, 5, 1), (3, 4, 8)] {
+            let bytes: Vec<u8> = (0..rows * columns * width).map(|n| (n * 31 % 251) as u8).collect();
+            let mut out = vec![0; bytes.len()];
+            for first in (0..rows).step_by(11) {
+                let some = &bytes[first * columns * width..(first + 11).min(rows) * columns * width];
+                transpose_rows_into(some, columns, width, &mut out, first, rows);
+            }
+            assert_eq!(out, transpose_matrices(&bytes, rows, columns, width));
+            transpose_rows_into(&bytes, columns, width, &mut out, rows, rows);
         }
         assert!(transpose_matrices(&[1, 2, 3], 2, 2, 1).is_empty() && transpose_matrices(&[1], 0, 3, 1).is_empty());
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tensor::{DType, Literal};
+use tensor::{DType, Literal, transpose_rows_into};
 use trace::{Spec, Tree};
 use weights::TensorRegion;
 
@@ -199,21 +199,67 @@ fn assembled(
     part: &TensorRegion,
 ) -> Result<Literal, Error> {
     let broken = |what: &str| Error::config(format!("`{path}` ({spec}): {what}"));
-    let bytes = spec.dtype.size_bytes();
-    let mut out = Vec::with_capacity(part.size_bytes(bytes).ok_or_else(|| broken("its size overflows"))?);
+    let size = part.size_bytes(spec.dtype.size_bytes()).ok_or_else(|| broken("its size overflows"))?;
     let leading = spec.dims.len().saturating_sub(pieces.first().map_or(0, |piece| piece.dims.len()));
-    let (Some(start), Some(size)) = (part.start.get(leading..), part.size.get(leading..)) else {
+    let (Some(start), Some(inner_size)) = (part.start.get(leading..), part.size.get(leading..)) else {
         return Err(broken("a part of it has other axes"));
     };
-    let inner = TensorRegion { start: start.to_vec(), size: size.to_vec() };
-    for at in places(&spec.dims[..leading], part) {
-        let piece = pieces.get(at).ok_or_else(|| broken("a tensor of it is missing"))?;
+    let inner = TensorRegion { start: start.to_vec(), size: inner_size.to_vec() };
+    let chosen: Option<Vec<&Piece>> =
+        places(&spec.dims[..leading], part).into_iter().map(|at| pieces.get(at)).collect();
+    let chosen = chosen.ok_or_else(|| broken("a tensor of it is missing"))?;
+    let read = |piece: &Piece| {
         let (dtype, own) = piece.read(files, spec.dtype, &inner)?;
         let own = converted(own, dtype, spec.dtype);
-        out.extend(own.ok_or_else(|| broken(&format!("{dtype} in the file cannot become {}", spec.dtype)))?);
+        own.ok_or_else(|| broken(&format!("{dtype} in the file cannot become {}", spec.dtype)))
+    };
+    let wrong = || broken("its parts have another size in all");
+    if let &[piece] = chosen.as_slice()
+        && piece.turned_type(files) != Some(spec.dtype)
+    {
+        return Literal::new(spec.dtype, part.size.clone(), read(piece)?).ok_or_else(wrong);
     }
-    Literal::new(spec.dtype, part.size.clone(), out).ok_or_else(|| broken("its parts have another size in all"))
+    // Each piece goes to its place, by several threads: the memory of all is touched once.
+    let mut out = vec![0; size];
+    let each = size.checked_div(chosen.len()).unwrap_or(0);
+    let into = |piece: &Piece, place: &mut [u8]| -> Result<(), Error> {
+        if piece.turned_type(files) == Some(spec.dtype) {
+            return piece.read_turned(files, spec.dtype, &inner, place);
+        }
+        let own = read(piece)?;
+        if own.len() != place.len() {
+            return Err(wrong());
+        }
+        place.copy_from_slice(&own);
+        Ok(())
+    };
+    let threads =
+        if size < LARGE { 1 } else { std::thread::available_parallelism().map_or(1, usize::from).min(THREADS) };
+    let share = chosen.len().div_ceil(threads.max(1)).max(1);
+    let run = |pieces: &[&Piece], places: &mut [u8]| {
+        let mut both = pieces.iter().copied().zip(places.chunks_mut(each.max(1)));
+        both.try_for_each(|(piece, place)| into(piece, place))
+    };
+    if threads == 1 {
+        run(&chosen, &mut out)?;
+        return Literal::new(spec.dtype, part.size.clone(), out).ok_or_else(wrong);
+    }
+    std::thread::scope(|scope| {
+        let run = &run;
+        let parts = chosen.chunks(share).zip(out.chunks_mut((share * each).max(1)));
+        let all: Vec<_> = parts.map(|(pieces, places)| scope.spawn(move || run(pieces, places))).collect();
+        let ended: Vec<_> = all.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        ended.into_iter().try_for_each(|end| end.unwrap_or_else(|_| Err(broken("a thread that read it panicked"))))
+    })?;
+    Literal::new(spec.dtype, part.size.clone(), out).ok_or_else(wrong)
 }
+
+/// Bytes from which on several threads read a leaf.
+const LARGE: usize = 1 << 22;
+/// The most of them: memory is what limits them.
+const THREADS: usize = 16;
+/// Bytes of a matrix that are read and turned at a time, so that they stay in a core's cache.
+const TURNED_BYTES: usize = 1 << 18;
 
 /// Numbers, in row-major order, of the elements of these axes that a region reaches.
 fn places(dims: &[usize], part: &TensorRegion) -> Vec<usize> {
@@ -225,6 +271,35 @@ fn places(dims: &[usize], part: &TensorRegion) -> Vec<usize> {
 }
 
 impl Piece {
+    /// The type in the files of a matrix that is turned and can be read by parts.
+    fn turned_type(&self, files: &dyn TensorSource) -> Option<DType> {
+        let is_turned = self.layout == Layout::Transposed && self.dims.len() == 2;
+        is_turned.then(|| files.dtype_of_parts(&self.name)).flatten()
+    }
+
+    /// The part of a matrix that lies in a region of ours, turned into a place, some rows at a time.
+    fn read_turned(
+        &self,
+        files: &dyn TensorSource,
+        dtype: DType,
+        inner: &TensorRegion,
+        place: &mut [u8],
+    ) -> Result<(), Error> {
+        let (&[columns, rows], &[first_column, first_row], width) =
+            (inner.size.as_slice(), inner.start.as_slice(), dtype.size_bytes())
+        else {
+            return Err(Error::config(format!("`{}` is no matrix", self.name)));
+        };
+        let at_once = (TURNED_BYTES / (columns * width).max(1)).max(1).next_multiple_of(32).min(rows.max(1));
+        for first in (0..rows).step_by(at_once) {
+            let count = at_once.min(rows - first);
+            let region = TensorRegion { start: vec![first_row + first, first_column], size: vec![count, columns] };
+            let own = files.read_region(&self.name, &region, dtype)?;
+            transpose_rows_into(own.bytes(), columns, width, place, first, rows);
+        }
+        Ok(())
+    }
+
     /// The part of the tensor that lies in a region of ours, in our order and the type of the file.
     fn read(&self, files: &dyn TensorSource, dtype: DType, inner: &TensorRegion) -> Result<(DType, Vec<u8>), Error> {
         let turned = |region: &TensorRegion| TensorRegion {

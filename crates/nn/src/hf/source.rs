@@ -9,7 +9,7 @@ use weights::quant::QuantizedFolder;
 use crate::error::Error;
 
 /// Dense tensors by the names of Hugging Face files.
-pub trait TensorSource {
+pub trait TensorSource: Sync {
     /// The names.
     fn names(&self) -> Vec<String>;
 
@@ -21,6 +21,11 @@ pub trait TensorSource {
 
     /// A tensor; one that is quantized comes in the type asked for, others in their own.
     fn read(&self, name: &str, dtype: DType) -> Result<Literal, Error>;
+
+    /// The type of a tensor of which parts can be read at no more than their cost; `None` where all of it is read for any part.
+    fn dtype_of_parts(&self, _: &str) -> Option<DType> {
+        None
+    }
 
     /// The part of a tensor that lies in a region, in the type that [`read`](Self::read) gives.
     fn read_region(&self, name: &str, region: &TensorRegion, dtype: DType) -> Result<Literal, Error> {
@@ -50,6 +55,10 @@ impl TensorSource for QuantizedFolder {
 
     fn read(&self, name: &str, dtype: DType) -> Result<Literal, Error> {
         Ok(QuantizedFolder::read(self, name)?.into_literal(dtype)?)
+    }
+
+    fn dtype_of_parts(&self, name: &str) -> Option<DType> {
+        self.dense_dtype(name)
     }
 
     fn read_region(&self, name: &str, region: &TensorRegion, dtype: DType) -> Result<Literal, Error> {

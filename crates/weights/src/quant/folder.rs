@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
-use tensor::Literal;
+use tensor::{DType, Literal};
 
 use crate::error::Error;
 use crate::folder::SafeTensorsFolder;
@@ -130,6 +130,16 @@ impl QuantizedFolder {
         match &self.model {
             Model::SafeTensors(model) => model.read(name),
             Model::Gguf(model) => model.read(name),
+        }
+    }
+
+    /// The element type of a parameter that is dense in safetensors.
+    pub fn dense_dtype(&self, name: &str) -> Option<DType> {
+        match &self.model {
+            Model::SafeTensors(model) if matches!(model.weights.get(name), Some(Source::Dense)) => {
+                model.files.entry(name).map(|entry| entry.dtype)
+            }
+            Model::SafeTensors(_) | Model::Gguf(_) => None,
         }
     }
 
