@@ -38,6 +38,7 @@ mod speech;
 mod steps;
 mod tasks;
 mod text;
+mod yaml_task;
 
 pub use benchmark::{Benchmark, BenchmarkOptions, Percentiles};
 pub use chat::{ChatTemplate, Message};

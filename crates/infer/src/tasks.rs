@@ -20,18 +20,18 @@ const MAX_CHOICES: usize = 1024;
 /// Documents with choices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChoiceTask {
-    documents: Vec<Document>,
+    pub(crate) documents: Vec<Document>,
 }
 
 /// One document.
 #[derive(Clone, Debug, PartialEq)]
-struct Document {
+pub(crate) struct Document {
     /// Contexts and what follows them, one for each choice.
-    pairs: Vec<(String, String)>,
+    pub(crate) pairs: Vec<(String, String)>,
     /// Letters of each choice, without what joins it to the context.
-    letters: Vec<usize>,
+    pub(crate) letters: Vec<usize>,
     /// The right choice; `None` where there is one text only, which is right where the model would have written it.
-    gold: Option<usize>,
+    pub(crate) gold: Option<usize>,
 }
 
 /// What a model reached.
@@ -198,7 +198,7 @@ impl Document {
         Document { pairs, letters, gold: Some(gold) }.checked()
     }
 
-    fn checked(self) -> Result<Document, String> {
+    pub(crate) fn checked(self) -> Result<Document, String> {
         match (self.pairs.len(), self.gold) {
             (0, _) => Err("it has no choices".into()),
             (count, _) if count > MAX_CHOICES => Err(format!("it has {count} choices; at most {MAX_CHOICES} are read")),
@@ -209,7 +209,7 @@ impl Document {
 }
 
 /// The right choice: by its number, also as a text, by its letter, or itself.
-fn gold_of(target: Option<&Value>, choices: &[String]) -> Result<usize, String> {
+pub(crate) fn gold_of(target: Option<&Value>, choices: &[String]) -> Result<usize, String> {
     let unknown = || format!("which choice is right? {}", target.unwrap_or(&Value::Null));
     match target {
         Some(Value::Number(number)) => number.as_u64().map(|number| number as usize).ok_or_else(unknown),

@@ -35,7 +35,7 @@ pub(crate) struct QuantizeArgs {
     /// Text that activations are looked at on; its last tenth is kept for the evaluation where there is no --data.
     #[arg(long, value_name = "FILE")]
     pub(crate) calibration: Option<PathBuf>,
-    /// Text to evaluate on.
+    /// Text to evaluate on; with a task in YAML, its documents.
     #[arg(long, value_name = "FILE")]
     pub(crate) data: Option<PathBuf>,
     /// Share of the dense model's next-token accuracy that must be kept, as 0.99; not reached is exit code 1.
@@ -78,8 +78,9 @@ pub(crate) struct EvalArgs {
     /// Text to evaluate on.
     #[arg(long, value_name = "FILE", required_unless_present = "task")]
     pub(crate) data: Option<PathBuf>,
-    /// Task to evaluate on instead, one JSON a line: {"context", "choices", "gold"}, or what lm_eval --log_samples wrote.
-    #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["data", "sequence", "windows"])]
+    /// Task to evaluate on instead: a YAML file of lm-evaluation-harness, or one JSON a line: {"context", "choices", "gold"}, or what
+    /// lm_eval --log_samples wrote.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sequence", "windows"])]
     pub(crate) task: Option<PathBuf>,
     /// Evaluates at most so many documents of a task.
     #[arg(long, value_name = "COUNT", requires = "task")]

@@ -1,7 +1,5 @@
 //! `tpu eval`: how well a model of a folder predicts a text, or which choices it prefers.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 
 use infer::{ChoiceTask, OpenOptions, OpenedModel, ScoreOptions, TaskResult, score};
@@ -90,8 +88,7 @@ fn task(args: &EvalArgs, path: &Path, device: &Config, output: &Output) -> Resul
         let failure = Failure::new(format!("{}: {error}", path.display()));
         remedy.into_iter().fold(failure, |failure, remedy| failure.hint(&remedy))
     };
-    let file = File::open(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-    let task = ChoiceTask::read(&mut BufReader::new(file), args.limit.unwrap_or(usize::MAX)).map_err(named)?;
+    let task = ChoiceTask::open(path, args.data.as_deref(), args.limit.unwrap_or(usize::MAX))?;
     let options = OpenOptions { tokenizer: args.text.tokenizer.as_deref(), ..OpenOptions::default() };
     let source = OpenedModel::open(&args.folder, options)?;
     let pairs = task.pairs(source.needed_tokenizer()?, source.begin_token()).map_err(named)?;
