@@ -1,6 +1,7 @@
 //! The command line: commands, options and their help texts.
 
 mod accuracy;
+mod classify;
 mod cost;
 mod embed;
 mod generate;
@@ -25,6 +26,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use accuracy::{AccuracyArgs, FrontEnd};
+pub(crate) use classify::ClassifyArgs;
 pub(crate) use cost::CostArgs;
 pub(crate) use embed::{EmbedArgs, VectorArgs};
 pub(crate) use generate::{BenchArgs, GenerateArgs, ModelArgs, SamplingArgs, ServeArgs};
@@ -123,6 +125,8 @@ pub(crate) enum Command {
     Generate(GenerateArgs),
     /// Make vectors of texts (embeddings) with an encoder or a decoder.
     Embed(EmbedArgs),
+    /// Say which class images are of, with a ViT or a ConvNeXt.
+    Classify(ClassifyArgs),
     /// Write speech down with a Whisper.
     Transcribe(TranscribeArgs),
     /// Serve a model over HTTP with OpenAI's API.

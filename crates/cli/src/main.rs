@@ -82,6 +82,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Logs(args) => commands::logs::run(&args, &output),
         Command::Generate(args) => commands::generate::run(&args, &output),
         Command::Embed(args) => commands::embed::run(&args, &output),
+        Command::Classify(args) => commands::classify::run(&args, &output),
         Command::Transcribe(args) => commands::transcribe::run(&args, &output),
         Command::Serve(args) => commands::serve::run(&args, &output),
         Command::Bench(args) => commands::bench::run(&args, &output),

@@ -56,6 +56,11 @@ impl Picture {
         }
     }
 
+    /// Width and height, and the bytes.
+    pub(super) fn into_parts(self) -> ((usize, usize), Vec<u8>) {
+        ((self.width, self.height), self.bytes)
+    }
+
     /// Samples of 8 bits as they lie in a file: so many a pixel, the first ones colour or grey, any other transparency.
     fn of_samples(size: (usize, usize), samples: &[u8], per_pixel: usize, channels: Channels) -> Picture {
         let pixels = samples.chunks_exact(per_pixel.max(1));

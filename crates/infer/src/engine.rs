@@ -7,10 +7,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use data::Tokenizer;
+use nn::models::RunOptions;
 use runtime::{Backend, Platform};
 
 use crate::constraint::{Constraints, Guide, Guided};
 use crate::error::Error;
+use crate::images::{GivenPrompt, ImageEncoder, PromptImage};
 use crate::launched::{Launched, Picked};
 use crate::load::load;
 use crate::options::InferenceOptions;
@@ -45,6 +47,8 @@ pub struct Engine {
     next: u64,
     ended: Vec<TokenEvent>,
     drafts: DraftCounts,
+    /// What reads images, if the model does.
+    images: Option<ImageEncoder>,
 }
 
 /// A step whose tokens are not read yet.
@@ -65,6 +69,12 @@ struct DraftCounts {
 struct Running {
     id: RequestId,
     request: Request,
+    /// Its images, until they are read.
+    images: Vec<PromptImage>,
+    /// What stands for their tokens.
+    given: Option<GivenPrompt>,
+    /// The prompt as it is compared with others.
+    keys: Vec<u32>,
     generated: Vec<u32>,
     /// Tokens that are being chosen and were not read yet.
     unread: usize,
@@ -111,7 +121,16 @@ impl Engine {
             ));
         }
         let chunk = options.prefill_chunk.next_power_of_two().max(16);
+        let run = RunOptions { longest_sequence: Some(options.max_length), ..options.run.clone() };
+        let options = &InferenceOptions { run, ..options.clone() };
         let sizes = StepSizes { rows: options.rows, max_length: options.max_length, chunk };
+        // Before the model, whose memory is checked: this is a part of what is used then.
+        let images = match (source, source.images()) {
+            (OpenedModel::Folder { folder, .. }, Some(reader)) => {
+                Some(ImageEncoder::load(backend, &folder.files, reader, &source.run_options(&options.run))?)
+            }
+            _ => None,
+        };
         let (steps, cache_bytes) = load(backend, source, options, sizes)?;
         let lookahead = match (steps.has_drafts(), backend.platform()) {
             (true, _) => 0,
@@ -133,6 +152,7 @@ impl Engine {
             next: 0,
             ended: Vec::new(),
             drafts: DraftCounts::default(),
+            images,
         })
     }
 
@@ -184,6 +204,21 @@ impl Engine {
 
     /// Takes a request; it begins when a row is free.
     pub fn add(&mut self, request: Request) -> Result<RequestId, Error> {
+        self.add_with_images(request, Vec::new())
+    }
+
+    /// Takes a request with images, whose tokens the prompt has ([`OpenedModel::with_image_tokens`]); it begins when a row is free.
+    pub fn add_with_images(&mut self, request: Request, images: Vec<PromptImage>) -> Result<RequestId, Error> {
+        let keys = match &self.images {
+            _ if images.is_empty() => request.prompt.clone(),
+            Some(encoder) => {
+                encoder.check(&request.prompt, &images)?;
+                encoder.keys(&request.prompt, &images)
+            }
+            None => {
+                return Err(Error::setting("the model reads no images", "leave them out, or give a model that does"));
+            }
+        };
         request.sampling.check()?;
         let (length, most) = (request.prompt.len(), self.sizes.max_length);
         if length == 0 {
@@ -218,7 +253,9 @@ impl Engine {
             return Ok(id);
         }
         let text = AnswerText::new(request.sampling.stop.clone());
-        self.waiting.push_back(Running { id, request, generated: Vec::new(), unread: 0, text, guide });
+        let generated = Vec::new();
+        let running = Running { id, request, images, given: None, keys, generated, unread: 0, text, guide };
+        self.waiting.push_back(running);
         Ok(id)
     }
 
@@ -339,7 +376,7 @@ impl Engine {
     /// Gives free rows to requests that wait, in their order.
     fn admit(&mut self) -> Result<(), Error> {
         while let Some(next) = self.waiting.front() {
-            let Some(taken) = self.slots.take(&next.request.prompt) else { return Ok(()) };
+            let Some(taken) = self.slots.take(&next.keys) else { return Ok(()) };
             if let Some(from) = taken.copy_from {
                 self.steps.copy_row(from, taken.slot, taken.reused)?;
             }
@@ -351,13 +388,18 @@ impl Engine {
     /// Reads the next chunk of a row's prompt; the last one chooses the first token.
     fn read_chunk(&mut self, row: usize) -> Result<(), Error> {
         let Some(running) = self.running.get_mut(row).and_then(Option::as_mut) else { return Ok(()) };
+        if let Some(encoder) = self.images.as_mut().filter(|_| !running.images.is_empty()) {
+            running.given = Some(encoder.encode(&std::mem::take(&mut running.images))?);
+        }
         let prompt = &running.request.prompt;
         let filled = self.slots.filled(row);
         let end = (filled + self.sizes.chunk).min(prompt.len());
         let (tokens, is_last) = (&prompt[filled..end], end == prompt.len());
-        let launched = self.steps.prefill(&Prefill { row, filled, tokens, choice: running.choice() })?;
-        self.slots.written(row, tokens);
+        let given = running.given.as_ref().and_then(|given| given.chunk(&prompt[..filled], tokens));
+        let launched = self.steps.prefill(&Prefill { row, filled, tokens, given, choice: running.choice() })?;
+        self.slots.written(row, &running.keys[filled..end]);
         if is_last {
+            running.given = None;
             self.launched.push_back(LaunchedStep { tokens: launched, rows: vec![(row, running.id, 0)] });
             running.unread += 1;
         }

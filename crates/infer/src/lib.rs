@@ -23,6 +23,7 @@ mod embed;
 mod engine;
 mod error;
 mod fit;
+mod images;
 mod launched;
 mod load;
 mod options;
@@ -43,9 +44,11 @@ mod yaml_task;
 pub use benchmark::{Benchmark, BenchmarkOptions, Percentiles};
 pub use chat::{ChatTemplate, Message};
 pub use constraint::OutputFormat;
+pub use data::MAX_IMAGE_FILE_BYTES;
 pub use embed::{EmbedOptions, Embedder, Pooling, TextEmbedding, TooLong, VectorLength, is_encoder};
 pub use engine::Engine;
 pub use error::Error;
+pub use images::{ClassScore, ImageClassifier, ImageEmbedder, ImageReader, MAX_PROMPT_IMAGES, PromptImage};
 pub use options::{DraftOptions, InferenceOptions};
 pub use request::{
     FinishReason, MAX_LOG_PROBABILITIES, MAX_LOGIT_BIASES, Request, RequestId, SamplingOptions, TokenEvent,

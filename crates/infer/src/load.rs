@@ -160,6 +160,7 @@ impl Loading<'_> {
             }
             _ => None,
         };
+        steps.takes_given(source.images().map(|images| images.config().text_width));
         steps.start(weights.placed(backend, on.as_ref())?, drafter)?;
         Ok((Box::new(steps), cache_bytes))
     }

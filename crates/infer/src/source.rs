@@ -14,6 +14,7 @@ use weights::Protection;
 use crate::chat::ChatTemplate;
 use crate::constraint::Constraints;
 use crate::error::Error;
+use crate::images::ImageReader;
 use crate::settings::read_json;
 
 /// What to open.
@@ -37,6 +38,8 @@ pub enum OpenedModel {
         folder: ModelFolder,
         /// What goes with them.
         text: TextParts,
+        /// How it takes images, if it does.
+        images: Option<ImageReader>,
     },
     /// A checkpoint of a training here.
     Run {
@@ -93,9 +96,14 @@ impl OpenedModel {
         if end_tokens.is_empty() {
             end_tokens = tokens_of(folder.json.get("eos_token_id"));
         }
+        // Models that read images say it of their model of text.
+        if end_tokens.is_empty() {
+            end_tokens = tokens_of(folder.json.pointer("/text_config/eos_token_id"));
+        }
         let chat = ChatTemplate::open(path)?;
         let text = TextParts::new(tokenizer, end_tokens, chat, vocab_size_of(&folder.config));
-        Ok(OpenedModel::Folder { folder, text })
+        let images = ImageReader::open(path, &folder.json)?;
+        Ok(OpenedModel::Folder { folder, text, images })
     }
 
     fn text(&self) -> &TextParts {
@@ -157,6 +165,36 @@ impl OpenedModel {
         &self.text().constraints
     }
 
+    /// How the model takes images in its prompts; `None` where it reads none.
+    pub fn images(&self) -> Option<&ImageReader> {
+        match self {
+            OpenedModel::Folder { images, .. } => images.as_ref(),
+            OpenedModel::Run { .. } => None,
+        }
+    }
+
+    /// A prompt with the tokens of so many images: each that it names takes as many as the image has, and images that it does not
+    /// name stand before it.
+    pub fn with_image_tokens(&self, prompt: Vec<u32>, images: usize) -> Result<Vec<u32>, Error> {
+        match self {
+            _ if images == 0 => Ok(prompt),
+            OpenedModel::Folder { images: Some(reader), folder, .. } => {
+                let of = |path: &str| tokens_of(folder.json.pointer(path)).first().copied();
+                reader.expanded(&prompt, images, of("/bos_token_id").or_else(|| of("/text_config/bos_token_id")))
+            }
+            _ => Err(self.no_images()),
+        }
+    }
+
+    /// How the model takes images, or what to do where it reads none.
+    pub fn needed_images(&self) -> Result<&ImageReader, Error> {
+        self.images().ok_or_else(|| self.no_images())
+    }
+
+    fn no_images(&self) -> Error {
+        Error::setting("the model reads no images", "leave them out, or give a model that does, such as a LLaVA")
+    }
+
     /// How messages become a prompt; `None` where the folder has no template.
     pub fn chat(&self) -> Option<&ChatTemplate> {
         self.text().chat.as_ref()
@@ -166,7 +204,10 @@ impl OpenedModel {
     pub(crate) fn run_options(&self, asked: &RunOptions) -> RunOptions {
         match self {
             OpenedModel::Folder { .. } => asked.clone(),
-            OpenedModel::Run { run, .. } => RunOptions { kv_cache: asked.kv_cache, ..run.options().clone() },
+            OpenedModel::Run { run, .. } => {
+                let RunOptions { kv_cache, longest_sequence, .. } = *asked;
+                RunOptions { kv_cache, longest_sequence, ..run.options().clone() }
+            }
         }
     }
 

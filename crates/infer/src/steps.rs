@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use nn::layers::{CacheStart, KvCache};
-use nn::models::LanguageModel;
+use nn::models::{GivenStates, LanguageModel};
 use runtime::{Backend, Jit, JitSharding, LoadedProgram};
 use tensor::{DType, Element, Literal, Spec};
 use trace::{Donate, PartitionSpec, Tensor, Tree};
@@ -14,6 +14,7 @@ use trace::{Donate, PartitionSpec, Tensor, Tree};
 use crate::choose::{BiasRows, Choice, ChoiceRows, Chosen, PenaltyRows, choose};
 use crate::draft::{DraftRows, Drafter};
 use crate::error::Error;
+use crate::images::GivenChunk;
 use crate::launched::Launched;
 use crate::request::SamplingOptions;
 use crate::sharding::EngineSharding;
@@ -41,6 +42,8 @@ pub(crate) struct Prefill<'a> {
     pub(crate) filled: usize,
     /// At most as many as a chunk has.
     pub(crate) tokens: &'a [u32],
+    /// What stands for some of them.
+    pub(crate) given: Option<GivenChunk>,
     pub(crate) choice: RowChoice<'a>,
 }
 
@@ -81,6 +84,7 @@ struct Rows {
 struct PrefillInput {
     /// `i32 [1, tokens]`.
     tokens: Tensor,
+    given: Option<GivenStates>,
     /// `i32` scalars: the row, positions filled, and the place of the last token among these.
     row: Tensor,
     filled: Tensor,
@@ -117,6 +121,15 @@ type PrefillJit<M> = Jit<(Rows, M, PrefillInput), (Rows, Chosen)>;
 type DecodeJit<M> = Jit<(Rows, M, DecodeInput), (Rows, Chosen)>;
 type VerifyJit<M> = Jit<(Rows, M, VerifyInput), (Rows, Verified)>;
 
+/// Sizes of a prefill program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct PrefillShape {
+    context: usize,
+    choice: ChoiceShape,
+    /// Whether something stands for some of the tokens.
+    has_given: bool,
+}
+
 /// Sizes of a decode program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct DecodeShape {
@@ -137,7 +150,9 @@ pub(crate) struct ModelSteps<M: LanguageModel + 'static> {
     /// Absent while a program has it.
     rows: Option<Rows>,
     drafter: Option<Box<dyn Drafter>>,
-    prefill: HashMap<(usize, ChoiceShape), PrefillJit<M>>,
+    /// The width of what may stand for tokens, where something may.
+    given_width: Option<usize>,
+    prefill: HashMap<PrefillShape, PrefillJit<M>>,
     decode: HashMap<DecodeShape, DecodeJit<M>>,
     verify: HashMap<DecodeShape, VerifyJit<M>>,
     copy: HashMap<usize, Jit<(Rows, Tensor, Tensor), Rows>>,
@@ -169,6 +184,7 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
             model,
             rows: Some(rows),
             drafter: None,
+            given_width: None,
             prefill: HashMap::new(),
             decode: HashMap::new(),
             verify: HashMap::new(),
@@ -188,6 +204,11 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
         Ok(())
     }
 
+    /// Something of this width may stand for tokens.
+    pub(crate) fn takes_given(&mut self, width: Option<usize>) {
+        self.given_width = width;
+    }
+
     /// Bytes that the largest programs need on a device between arguments and results.
     pub(crate) fn temporary_bytes(&mut self) -> Result<u64, Error> {
         let go_on = AtomicBool::new(false);
@@ -196,9 +217,11 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
         let choice = ChoiceShape { choice: Choice::Filtered, history: 0, likeliest: 0, biases: 0, is_masked: false };
         let (context, rows) = (self.sizes.context(self.sizes.max_length), self.rows()?);
         let tokens = vec![0; self.sizes.chunk];
-        let prefill = Prefill { row: 0, filled: 0, tokens: &tokens, choice: row() };
+        let prefill = Prefill { row: 0, filled: 0, tokens: &tokens, given: None, choice: row() };
         let input = (rows.clone(), self.model.clone(), self.prefill_input(&prefill, choice)?);
-        let of_prefill = temporary(self.prefill_program(context, choice).prepare(&input, &go_on)?);
+        let of_prefill = temporary(
+            self.prefill_program(PrefillShape { context, choice, has_given: false }).prepare(&input, &go_on)?,
+        );
         let all: Vec<_> = (0..self.sizes.rows).map(|_| Some(row())).collect();
         let input = (rows.clone(), self.model.clone(), self.decode_input(&all, choice)?);
         let shape = DecodeShape { rows: self.sizes.rows, context, choice, drafts: 0 };
@@ -307,14 +330,15 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
         }
     }
 
-    fn prefill_program(&mut self, context: usize, shape: ChoiceShape) -> &mut PrefillJit<M> {
+    fn prefill_program(&mut self, shape: PrefillShape) -> &mut PrefillJit<M> {
         let (backend, on) = (&self.backend, self.on.as_ref().map(EngineSharding::programs));
-        self.prefill.entry((context, shape)).or_insert_with(|| {
+        self.prefill.entry(shape).or_insert_with(|| {
+            let PrefillShape { context, choice: shape, .. } = shape;
             let program =
                 Jit::new(backend, "prefill", Donate::First, move |(rows, model, input): &(Rows, M, PrefillInput)| {
-                    let PrefillInput { tokens, row, filled, last, choice } = input;
+                    let PrefillInput { tokens, given, row, filled, last, choice } = input;
                     let start = CacheStart::Row { row: row.clone(), filled: filled.clone(), context };
-                    let (hidden, cache) = model.extend(tokens, &start, &rows.cache);
+                    let (hidden, cache) = model.extend_with(tokens, given.as_ref(), &start, &rows.cache);
                     let logits = model.lm_head(&hidden.dynamic_slice_in(1, last, 1).squeeze(1));
                     let now_filled = (filled + last + Tensor::scalar(DType::I32, 1.0)).expand(0);
                     let chosen = choose(&logits, choice, &now_filled, shape.choice, shape.likeliest);
@@ -391,8 +415,16 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
         let mut tokens: Vec<i32> = prefill.tokens.iter().map(|&token| token as i32).collect();
         tokens.resize(length, 0);
         let scalar = |value: usize| self.send(&[value as i32], &[]);
+        let given = prefill.given.as_ref().map(|given| {
+            let (mut states, mut is_given) = (given.states.clone(), given.is_given.clone());
+            states.resize(length * given.width, 0.0);
+            is_given.resize(length, false);
+            let states = self.send(&states, &[1, length, given.width])?;
+            Ok::<_, Error>(GivenStates { states, is_given: self.send(&is_given, &[1, length])? })
+        });
         Ok(PrefillInput {
             tokens: self.send(&tokens, &[1, length])?,
+            given: given.transpose()?,
             row: scalar(prefill.row)?,
             filled: scalar(prefill.filled)?,
             last: scalar(prefill.tokens.len().saturating_sub(1))?,
@@ -439,13 +471,15 @@ fn temporary(program: Option<&LoadedProgram>) -> u64 {
 impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
     fn prefill(&mut self, prefill: &Prefill<'_>) -> Result<Launched, Error> {
         let shape = self.shape_of(&[Some(prefill.choice)]);
+        let has_given = prefill.given.is_some();
         let input = self.prefill_input(prefill, shape)?;
         let context = self.sizes.context(prefill.filled + prefill.tokens.len());
         if let Some(drafter) = &mut self.drafter {
             drafter.prefill(&input.tokens, &input.row, &input.filled, context)?;
         }
         let (rows, model) = (self.rows()?, self.model.clone());
-        let (rows, chosen) = self.prefill_program(context, shape).call((rows, model, input))?;
+        let (rows, chosen) =
+            self.prefill_program(PrefillShape { context, choice: shape, has_given }).call((rows, model, input))?;
         self.rows = Some(rows);
         Ok(Launched::one_each(chosen, shape.likeliest.min(self.vocabulary)))
     }
@@ -552,12 +586,21 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
             for &context in &contexts {
                 for &length in lengths.iter().filter(|&&length| length <= context) {
                     let tokens = vec![0; length];
-                    let prefill = Prefill { row: 0, filled: 0, tokens: &tokens, choice: row() };
-                    let input = (rows.clone(), self.model.clone(), self.prefill_input(&prefill, shape)?);
+                    let prefill = |given| Prefill { row: 0, filled: 0, tokens: &tokens, given, choice: row() };
+                    if let Some(width) = self.given_width {
+                        let states = vec![0.0; length * width];
+                        let given = GivenChunk { states, is_given: vec![false; length], width };
+                        let input = self.prefill_input(&prefill(Some(given)), shape)?;
+                        let input = (rows.clone(), self.model.clone(), input);
+                        let shape = PrefillShape { context, choice: shape, has_given: true };
+                        self.prefill_program(shape).prepare(&input, &go_on)?;
+                    }
+                    let input = (rows.clone(), self.model.clone(), self.prefill_input(&prefill(None), shape)?);
                     if let Some(drafter) = &mut self.drafter {
                         drafter.warm_up_prefill(&input.2.tokens, &input.2.row, context)?;
                     }
-                    self.prefill_program(context, shape).prepare(&input, &go_on)?;
+                    let shape = PrefillShape { context, choice: shape, has_given: false };
+                    self.prefill_program(shape).prepare(&input, &go_on)?;
                     done += 1;
                     progress(done, all);
                 }

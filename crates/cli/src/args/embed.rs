@@ -13,11 +13,14 @@ pub(crate) struct EmbedArgs {
     /// Hugging Face folder of an encoder or a decoder, with or without the files of sentence-transformers, or a GGUF file.
     pub(crate) folder: PathBuf,
     /// Text to make a vector of. May be given several times.
-    #[arg(long, short, value_name = "TEXT", conflicts_with = "texts", required_unless_present = "texts")]
+    #[arg(long, short, value_name = "TEXT", conflicts_with = "texts", required_unless_present_any = ["texts", "image"])]
     pub(crate) text: Vec<String>,
     /// File of texts, one JSON a line: a text, or an object with text and id.
     #[arg(long, value_name = "FILE.jsonl")]
     pub(crate) texts: Option<PathBuf>,
+    /// Image to make a vector of, PNG or JPEG, with a CLIP. May be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) image: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) embed: VectorArgs,
     /// Texts computed at once.

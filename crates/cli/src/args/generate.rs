@@ -21,6 +21,9 @@ pub(crate) struct GenerateArgs {
     /// its own.
     #[arg(long, value_name = "FILE.jsonl")]
     pub(crate) prompts: Option<PathBuf>,
+    /// Image that the prompt speaks of, PNG or JPEG; several in the order of the prompt's <image>, or before it where it has none.
+    #[arg(long, value_name = "FILE", conflicts_with = "prompts", requires = "prompt")]
+    pub(crate) image: Vec<PathBuf>,
     /// Prompts are messages of a user, written as the model's chat template says; without --prompt, lines of standard input.
     #[arg(long)]
     pub(crate) chat: bool,

@@ -1,10 +1,10 @@
-//! `tpu embed`: vectors of texts.
+//! `tpu embed`: vectors of texts and images.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use infer::{EmbedOptions, Embedder, TooLong, VectorLength};
+use infer::{EmbedOptions, Embedder, ImageEmbedder, TooLong, VectorLength};
 use nn::models::RunOptions;
 use runtime::Backend;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use trace::DTypePolicy;
 
 use crate::args::{EmbedArgs, VectorArgs};
 use crate::commands;
+use crate::commands::generate::read_image_file;
 use crate::commands::run::{isolate_again, must_isolate};
 use crate::failure::{Answer, Failure};
 use crate::output::Output;
@@ -30,6 +31,14 @@ struct Record<'a> {
     id: Option<&'a Value>,
     text: &'a str,
     tokens: usize,
+    embedding: &'a [f32],
+}
+
+/// What `--json` prints, one line an image.
+#[derive(Serialize)]
+struct ImageRecord<'a> {
+    version: u32,
+    image: String,
     embedding: &'a [f32],
 }
 
@@ -60,7 +69,41 @@ pub(crate) fn run(args: &EmbedArgs, output: &Output) -> Result<Answer, Failure> 
         tokenizer: args.tokenizer.clone(),
         ..options(&args.embed, args.precision)
     };
-    let mut embedder = Embedder::open(&Backend::auto(&device)?, &args.folder, &options)?;
+    let backend = Backend::auto(&device)?;
+    if !texts.is_empty() {
+        embed_texts(&backend, args, &options, &texts, output)?;
+    }
+    if !args.image.is_empty() {
+        embed_images(&backend, args, &options, output)?;
+    }
+    Ok(Answer::Yes)
+}
+
+fn embed_images(backend: &Backend, args: &EmbedArgs, options: &EmbedOptions, output: &Output) -> Result<(), Failure> {
+    let mut embedder = ImageEmbedder::open(backend, &args.folder, options.length, &options.run)?;
+    for path in &args.image {
+        let embedding = embedder.embed(&read_image_file(path)?)?;
+        let image = path.display().to_string();
+        match output.is_json() {
+            true => {
+                let record = ImageRecord { version: 1, image, embedding: &embedding };
+                let line = serde_json::to_string(&record).map_err(|error| Failure::new(error.to_string()))?;
+                output.text(&format!("{line}\n"))?;
+            }
+            false => output.text(&numbers(&embedding))?,
+        }
+    }
+    Ok(())
+}
+
+fn embed_texts(
+    backend: &Backend,
+    args: &EmbedArgs,
+    options: &EmbedOptions,
+    texts: &[(Option<Value>, String)],
+    output: &Output,
+) -> Result<(), Failure> {
+    let mut embedder = Embedder::open(backend, &args.folder, options)?;
     for part in texts.chunks(TOGETHER) {
         let plain: Vec<&str> = part.iter().map(|(_, text)| text.as_str()).collect();
         for ((id, text), made) in part.iter().zip(embedder.embed(&plain)?) {
@@ -70,12 +113,17 @@ pub(crate) fn run(args: &EmbedArgs, output: &Output) -> Result<Answer, Failure> 
                 let line = serde_json::to_string(&record).map_err(|error| Failure::new(error.to_string()))?;
                 output.text(&format!("{line}\n"))?;
             } else {
-                let numbers: Vec<String> = embedding.iter().map(f32::to_string).collect();
-                output.text(&format!("{}\n", numbers.join(" ")))?;
+                output.text(&numbers(embedding))?;
             }
         }
     }
-    Ok(Answer::Yes)
+    Ok(())
+}
+
+/// A vector as a line of numbers.
+fn numbers(vector: &[f32]) -> String {
+    let numbers: Vec<String> = vector.iter().map(f32::to_string).collect();
+    format!("{}\n", numbers.join(" "))
 }
 
 /// What is asked of vectors.

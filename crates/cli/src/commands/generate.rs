@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io::{BufRead, BufReader, IsTerminal, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use infer::{
     ChatTemplate, DraftOptions, Engine, FinishReason, InferenceOptions, Message, OpenOptions, OpenedModel,
-    OutputFormat, Request, RequestId, SamplingOptions, TokenEvent, TokenProbability,
+    OutputFormat, PromptImage, Request, RequestId, SamplingOptions, TokenEvent, TokenProbability,
 };
 use nn::LayerIteration;
 use nn::layers::KvCacheDType;
@@ -15,7 +15,7 @@ use nn::models::RunOptions;
 use runtime::Backend;
 use runtime::config::Config;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::args::{GenerateArgs, ModelArgs, SamplingArgs};
 use crate::commands;
@@ -85,6 +85,7 @@ struct Asked {
     id: Option<Value>,
     prompt: String,
     request: Request,
+    images: Vec<PromptImage>,
     text: String,
     tokens: Vec<TokenProbability>,
     likeliest: Vec<Vec<TokenProbability>>,
@@ -119,7 +120,7 @@ pub(crate) fn run(args: &GenerateArgs, output: &Output) -> Result<Answer, Failur
     let mut engine = load(args, &source, &backend, asked.len(), longest.unwrap_or(0))?;
     let mut of: BTreeMap<RequestId, usize> = BTreeMap::new();
     for (at, asked) in asked.iter().enumerate() {
-        of.insert(engine.add(asked.request.clone())?, at);
+        of.insert(engine.add_with_images(asked.request.clone(), asked.images.clone())?, at);
     }
     // One prompt for people is written as it comes.
     let streams = args.prompts.is_none() && !output.is_json();
@@ -264,6 +265,7 @@ impl Asked {
         source: &OpenedModel,
         prompt: String,
         messages: Option<&[Message]>,
+        images: Vec<PromptImage>,
         sampling: SamplingOptions,
     ) -> Result<Asked, Failure> {
         // A template writes the tokens that begin a text itself.
@@ -274,11 +276,13 @@ impl Asked {
             }
             None => source.encode(&prompt)?,
         };
+        let tokens = source.with_image_tokens(tokens, images.len())?;
         let request = Request { prompt: tokens, sampling };
         Ok(Asked {
             id: None,
             prompt,
             request,
+            images,
             text: String::new(),
             tokens: Vec::new(),
             likeliest: Vec::new(),
@@ -319,14 +323,51 @@ fn line_of(record: &Record<'_>) -> Result<String, Failure> {
     Ok(serde_json::to_string(record).map_err(Failure::new)? + "\n")
 }
 
+/// Images of a prompt.
+fn read_images(files: &[PathBuf], source: &OpenedModel) -> Result<Vec<PromptImage>, Failure> {
+    let read = |path: &PathBuf| {
+        let failed = |why: String| Failure::new(format!("{}: {why}", path.display()));
+        let reader = source.needed_images()?;
+        let file = read_image_file(path)?;
+        reader.read(&file).map_err(|error| match error.remedy() {
+            Some(remedy) => failed(error.to_string()).hint(&remedy),
+            None => failed(error.to_string()),
+        })
+    };
+    files.iter().map(read).collect()
+}
+
+/// The bytes of an image file.
+pub(super) fn read_image_file(path: &Path) -> Result<Vec<u8>, Failure> {
+    let failed = |why: String| Failure::new(format!("{}: {why}", path.display()));
+    let file = File::open(path).map_err(|error| failed(error.to_string()))?;
+    let mut bytes = Vec::new();
+    let most = infer::MAX_IMAGE_FILE_BYTES as u64;
+    file.take(most + 1).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
+    if bytes.len() as u64 > most {
+        return Err(failed(format!("it is longer than {most} bytes")).hint("give a smaller image"));
+    }
+    Ok(bytes)
+}
+
 /// All prompts, checked before any is answered.
 fn prompts(args: &GenerateArgs, source: &OpenedModel) -> Result<Vec<Asked>, Failure> {
     let Some(path) = &args.prompts else {
         let Some(prompt) = args.prompt.clone() else {
             return Err(Failure::new("there is no prompt").hint("give --prompt TEXT, --prompts FILE.jsonl, or --chat"));
         };
-        let messages = args.chat.then(|| [opening(args), vec![message("user", &prompt)]].concat());
-        return Ok(vec![Asked::new(source, prompt, messages.as_deref(), sampling(&args.sampling)?)?]);
+        let images = read_images(&args.image, source)?;
+        let asked = match images.len() {
+            0 => message("user", &prompt),
+            // As templates of models that read images want it.
+            count => {
+                let mut parts = vec![json!({"type": "image"}); count];
+                parts.push(json!({"type": "text", "text": prompt}));
+                Message { content: parts.into(), ..message("user", "") }
+            }
+        };
+        let messages = args.chat.then(|| [opening(args), vec![asked]].concat());
+        return Ok(vec![Asked::new(source, prompt, messages.as_deref(), images, sampling(&args.sampling)?)?]);
     };
     let failed = |number: usize, why: String| {
         Failure::new(format!("{}, line {number}: {why}", path.display()))
@@ -381,7 +422,7 @@ fn prompts(args: &GenerateArgs, source: &OpenedModel) -> Result<Vec<Asked>, Fail
             messages => messages,
         };
         sampling.check().map_err(|error| failed(number, error.to_string()))?;
-        let asked = Asked { id, ..Asked::new(source, prompt, messages.as_deref(), sampling)? };
+        let asked = Asked { id, ..Asked::new(source, prompt, messages.as_deref(), Vec::new(), sampling)? };
         let (length, most) = (asked.request.prompt.len() + asked.request.sampling.max_tokens, source.max_positions());
         if asked.request.prompt.is_empty() {
             return Err(failed(number, "the prompt has no tokens".into()));
@@ -461,7 +502,7 @@ fn talk(args: &GenerateArgs, source: &OpenedModel, backend: &Backend, output: &O
             continue;
         }
         messages.push(message("user", said));
-        let mut asked = Asked::new(source, said.to_string(), Some(&messages), sampling(&args.sampling)?)?;
+        let mut asked = Asked::new(source, said.to_string(), Some(&messages), Vec::new(), sampling(&args.sampling)?)?;
         let room = length.saturating_sub(asked.request.prompt.len());
         asked.request.sampling.max_tokens = asked.request.sampling.max_tokens.min(room);
         engine.add(asked.request.clone())?;

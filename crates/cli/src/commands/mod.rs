@@ -6,6 +6,7 @@ pub(crate) mod cache;
 pub(crate) mod capture;
 pub(crate) mod check;
 pub(crate) mod chips;
+pub(crate) mod classify;
 pub(crate) mod compare;
 pub(crate) mod compile;
 pub(crate) mod completions;

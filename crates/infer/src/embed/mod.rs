@@ -5,8 +5,8 @@ mod settings;
 use std::path::Path;
 
 use data::{Tokenizer, check_vocab_size};
-use nn::hf::{AnyEncoderConfig, Family, ModelConfig};
-use nn::models::{Encoder, Gpt2, LanguageModel, Llama, ModernEncoder, RunOptions};
+use nn::hf::{self, AnyEncoderConfig, Family, ModelConfig};
+use nn::models::{ClipText, Encoder, Gpt2, LanguageModel, Llama, ModernEncoder, RunOptions};
 use nn::quant::ActivationQuant;
 use quantize::pipeline::ModelFolder;
 use runtime::{Backend, Jit, ReadTensor};
@@ -104,7 +104,14 @@ impl Embedder {
         let run = &options.run;
         let pooling = options.pooling.or(settings.pooling);
         let length = options.length.or(settings.length);
-        let opened = if AnyEncoderConfig::is_known(&config) {
+        let opened = if let Some(sizes) = hf::read_clip_config(&config)? {
+            let pooling = (pooling.unwrap_or(Pooling::Last), length.unwrap_or(VectorLength::Normalized));
+            let model = trace::shapes_of(&(), |()| ClipText::init(&key(), &sizes, run))?;
+            let model = placed_from(backend, &files, Family::ClipText, &model, ActivationQuant::None)?;
+            let model = pooled(backend, model, pooling, |model: &ClipText, tokens, _| model.vectors(tokens));
+            let (vocabulary, most) = (sizes.text.vocab_size, sizes.text.max_position_embeddings);
+            Opened { model, vocabulary, most, width: sizes.projection_dim }
+        } else if AnyEncoderConfig::is_known(&config) {
             let pooling = (pooling.unwrap_or(Pooling::Mean), length.unwrap_or(VectorLength::AsComputed));
             let none = ActivationQuant::None;
             match &AnyEncoderConfig::of(&config)? {

@@ -3,6 +3,7 @@
 mod answers;
 mod asked;
 mod embeddings;
+mod image_parts;
 mod metrics;
 mod routes;
 mod tools;

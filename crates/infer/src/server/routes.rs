@@ -25,10 +25,12 @@ use tokio::sync::oneshot;
 use crate::chat::Message;
 use crate::constraint::OutputFormat;
 use crate::error::Error;
+use crate::images::{MAX_PROMPT_IMAGES, PromptImage};
 use crate::request::{Request, SamplingOptions, TokenEvent};
 use crate::server::ServerOptions;
 use crate::server::answers::{Api, Heading, OpenAnswer, Usage, log_probabilities};
 use crate::server::asked::{ChatAsked, CompletionAsked, Prompts, Settings};
+use crate::server::image_parts::take_images;
 use crate::server::metrics::ServerMetrics;
 use crate::server::tools::{ToolChoice, ToolReader, ToolSyntax};
 use crate::server::worker::Order;
@@ -112,6 +114,13 @@ struct Taken {
     _open: Open,
 }
 
+/// A prompt as tokens, with its images.
+#[derive(Default)]
+struct AskedPrompt {
+    tokens: Vec<u32>,
+    images: Vec<PromptImage>,
+}
+
 /// What an answer has beside its text.
 #[derive(Clone, Copy, Debug, Default)]
 struct Extras {
@@ -163,7 +172,12 @@ impl Shared {
     }
 
     /// Gives a request to the engine.
-    async fn ask(&self, request: Request, tools: Option<ToolSyntax>) -> Result<Taken, Refusal> {
+    async fn ask(
+        &self,
+        request: Request,
+        images: Vec<PromptImage>,
+        tools: Option<ToolSyntax>,
+    ) -> Result<Taken, Refusal> {
         let most = self.options.engine.rows + self.options.max_waiting;
         let open = Open(self.open.clone());
         if self.open.fetch_add(1, Ordering::AcqRel) >= most {
@@ -179,7 +193,7 @@ impl Shared {
         let prompt = request.prompt.len();
         let ((to, events), (refused, answer)) = (unbounded_channel(), oneshot::channel());
         let begun = Instant::now();
-        self.sender()?.send(Order { request, to, refused }).map_err(|_| gone())?;
+        self.sender()?.send(Order { request, images, to, refused }).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())??;
         self.metrics.taken(prompt);
         let reader = tools.map(|syntax| ToolReader::new(syntax, self.source.tokenizer()));
@@ -201,7 +215,7 @@ impl Shared {
     async fn answer(
         self: &Arc<Self>,
         api: Api,
-        prompts: Vec<Vec<u32>>,
+        prompts: Vec<AskedPrompt>,
         settings: &Settings,
         sampling: &SamplingOptions,
         extras: Extras,
@@ -211,13 +225,13 @@ impl Shared {
         let heading = self.heading(api);
         let mut prompt_tokens = 0;
         let mut taken = Vec::new();
-        for prompt in prompts {
+        for AskedPrompt { tokens: prompt, images } in prompts {
             prompt_tokens += prompt.len();
             for n in 0..choices {
                 let seed = sampling.seed.wrapping_add(n as u32);
                 let request =
                     Request { prompt: prompt.clone(), sampling: SamplingOptions { seed, ..sampling.clone() } };
-                taken.push(self.ask(request, extras.tools).await?);
+                taken.push(self.ask(request, images.clone(), extras.tools).await?);
             }
         }
         if settings.is_streamed() {
@@ -326,10 +340,12 @@ async fn chat(State(shared): State<Arc<Shared>>, body: Bytes) -> Result<Response
     };
     let choice = ToolChoice::of(asked.tool_choice.as_ref(), asked.tools.as_ref())?;
     let tools = asked.tools.as_ref().filter(|_| choice != ToolChoice::None);
-    let messages: Vec<Message> = asked.messages.into_iter().map(with_arguments).collect();
+    let mut messages: Vec<Message> = asked.messages.into_iter().map(with_arguments).collect();
+    let images = read_images(&shared, take_images(&mut messages)?).await?;
     let text = template.render(&messages, tools)?;
     // A template writes the tokens that begin a text itself.
     let prompt = shared.source.needed_tokenizer()?.encode(&text).map_err(Error::from)?;
+    let prompt = shared.source.with_image_tokens(prompt, images.len())?;
     let room = shared.options.engine.max_length.saturating_sub(prompt.len());
     let log_probabilities = asked.logprobs == Some(true);
     let count = if log_probabilities { asked.top_logprobs.unwrap_or(0) } else { 0 };
@@ -347,7 +363,27 @@ async fn chat(State(shared): State<Arc<Shared>>, body: Bytes) -> Result<Response
         }
     };
     let extras = Extras { log_probabilities, tools };
-    shared.answer(Api::Chat, vec![prompt], &asked.settings, &sampling, extras).await
+    shared.answer(Api::Chat, vec![AskedPrompt { tokens: prompt, images }], &asked.settings, &sampling, extras).await
+}
+
+/// Reads images on a thread that may take its time; no more of them than a sequence has room for.
+async fn read_images(shared: &Arc<Shared>, files: Vec<Vec<u8>>) -> Result<Vec<PromptImage>, Refusal> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let each = shared.source.needed_images()?.num_tokens();
+    let most = shared.options.engine.max_length;
+    if files.len() > MAX_PROMPT_IMAGES || files.len().saturating_mul(each) >= most {
+        let message = format!("{} images of {each} tokens do not fit a sequence of {most}", files.len());
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, message));
+    }
+    let source = shared.source.clone();
+    let read = tokio::task::spawn_blocking(move || {
+        let reader = source.needed_images()?;
+        files.iter().map(|file| reader.read(file)).collect::<Result<Vec<_>, Error>>()
+    });
+    let failed = |_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the images could not be read");
+    Ok(read.await.map_err(failed)??)
 }
 
 /// A message whose calls of functions have arguments as templates want them: as objects, not as JSON in a text.
@@ -373,6 +409,7 @@ async fn completions(State(shared): State<Arc<Shared>>, body: Bytes) -> Result<R
         Prompts::Tokens(tokens) => vec![tokens],
         Prompts::TokenLists(lists) => lists,
     };
+    let prompts = prompts.into_iter().map(|tokens| AskedPrompt { tokens, ..AskedPrompt::default() }).collect();
     let sampling = asked.settings.sampling(DEFAULT_TOKENS, asked.logprobs.unwrap_or(0))?;
     let extras = Extras { log_probabilities: asked.logprobs.is_some(), tools: None };
     shared.answer(Api::Completions, prompts, &asked.settings, &sampling, extras).await

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::images::PromptImage;
 use crate::request::{Request, RequestId, TokenEvent};
 use crate::server::ServerOptions;
 use crate::server::metrics::ServerMetrics;
@@ -22,6 +23,7 @@ const STACK_BYTES: usize = 16 << 20;
 /// What the engine's thread is told.
 pub(crate) struct Order {
     pub(crate) request: Request,
+    pub(crate) images: Vec<PromptImage>,
     /// Takes the tokens; closed by whoever no longer wants them.
     pub(crate) to: UnboundedSender<TokenEvent>,
     /// Why the request is refused, if it is.
@@ -125,7 +127,7 @@ fn serve(mut engine: Engine, orders: &Receiver<Order>, metrics: &ServerMetrics) 
                     Err(TryRecvError::Disconnected) => return Ok(()),
                 },
             };
-            match engine.add(order.request) {
+            match engine.add_with_images(order.request, order.images) {
                 Ok(id) => {
                     asking.insert(id, order.to);
                     let _ = order.refused.send(Ok(()));

@@ -5,6 +5,7 @@ mod drafts;
 mod embeddings;
 mod fits;
 mod harness;
+mod images;
 mod load;
 mod schedules;
 mod serving;

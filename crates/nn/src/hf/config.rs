@@ -3,11 +3,11 @@
 use std::io::Read;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::hf::decoder;
-use crate::hf::defaults::{Kind, complete};
+use crate::hf::defaults::{Kind, TEXT, complete};
 use crate::models::{Family, Gpt2Config, HeadNorm, LlamaConfig, Norms, Style};
 
 /// Longest configuration that is read.
@@ -46,6 +46,14 @@ impl ModelConfig {
         let malformed = |error: serde_json::Error| Error::config(format!("the configuration is malformed: {error}"));
         let value: Value = serde_json::from_str(text).map_err(malformed)?;
         let model_type = value.get("model_type").and_then(Value::as_str).unwrap_or("").to_owned();
+        // The model of text of a LLaVA is one of any family; what reads images is another model.
+        if model_type == "llava" {
+            let mut within = value.get(TEXT).cloned().filter(Value::is_object).unwrap_or_else(|| json!({}));
+            if let Some(keys) = within.as_object_mut() {
+                keys.entry("model_type").or_insert_with(|| "llama".into());
+            }
+            return ModelConfig::parse(&within.to_string());
+        }
         match Kind::of(&model_type) {
             Some(Kind::Gpt2) => {
                 let config: Gpt2Config = serde_json::from_value(complete(Kind::Gpt2, value)?).map_err(malformed)?;
@@ -57,7 +65,7 @@ impl ModelConfig {
             }
             Some(kind) => decoder::read(kind, value).and_then(LlamaConfig::checked).map(ModelConfig::Llama),
             None => Err(Error::config(format!(
-                "models of type `{model_type}` are not known; known are gpt2, {}",
+                "models of type `{model_type}` are not known; known are gpt2, llava, {}",
                 decoder::KNOWN.join(", ")
             ))),
         }

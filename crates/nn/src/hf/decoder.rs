@@ -14,7 +14,7 @@ use crate::layers::{
 use crate::models::{DenseLayers, Experts, GlobalLayers, GlobalPositions, Head, LlamaConfig};
 
 /// Types of models that are read here.
-pub(super) const KNOWN: [&str; 29] = [
+pub(super) const KNOWN: [&str; 30] = [
     "llama",
     "mistral",
     "mixtral",
@@ -44,6 +44,7 @@ pub(super) const KNOWN: [&str; 29] = [
     "starcoder2",
     "stablelm",
     "gpt_neox",
+    "falcon",
 ];
 
 /// Reads a configuration of one of these families.
@@ -62,7 +63,7 @@ impl Raw {
             Kind::Phi3 => (Bias::None, Bias::None),
             Kind::Glm | Kind::Glm4 => (bias(self.attention_bias), Bias::None),
             Kind::StableLm => (bias(self.use_qkv_bias), Bias::None),
-            Kind::Starcoder2 => (bias(self.use_bias), bias(self.use_bias)),
+            Kind::Starcoder2 | Kind::Falcon => (bias(self.use_bias), bias(self.use_bias)),
             _ => (bias(self.attention_bias), bias(self.attention_bias)),
         };
         let scaling = self.rope().map_or(Ok(RopeScaling::None), |rope| {
@@ -123,7 +124,10 @@ impl Raw {
             },
             num_hidden_layers: self.num_hidden_layers,
             num_attention_heads: self.num_attention_heads,
-            num_key_value_heads: self.num_key_value_heads.unwrap_or(self.num_attention_heads),
+            num_key_value_heads: match kind {
+                Kind::Falcon => self.falcon_groups(),
+                _ => self.num_key_value_heads.unwrap_or(self.num_attention_heads),
+            },
             head_dim: match (mla, self.head_dim) {
                 (Some(mla), _) => mla.head_dim(),
                 (None, given) => given.unwrap_or(self.hidden_size / self.num_attention_heads.max(1)),
@@ -132,6 +136,10 @@ impl Raw {
             rms_norm_eps: self.rms_norm_eps,
             rope_theta,
             rope_scaling,
+            long_rope: match self.rope() {
+                Some(rope) => rope.long(self.max_position_embeddings, self.original_max_position_embeddings)?,
+                None => None,
+            },
             hidden_act: match (kind, self.hidden_act) {
                 // What older files call so is the approximation.
                 (Kind::Gemma, Activation::Gelu) => Activation::GeluTanh,

@@ -35,6 +35,7 @@ pub(super) enum Kind {
     Starcoder2,
     StableLm,
     GptNeoX,
+    Falcon,
 }
 
 /// Keys whose `null` is a value of its own: none, or derived from others. Elsewhere `null` is as if it were not there.
@@ -50,8 +51,8 @@ const NULLABLE: [&str; 9] = [
     "final_logit_softcapping",
 ];
 
-/// Where files of a Gemma 3 or a Llama 4 that reads images keep the model of text.
-const TEXT: &str = "text_config";
+/// Where files of models that read images keep the model of text.
+pub(super) const TEXT: &str = "text_config";
 
 impl Kind {
     /// The family of a `model_type`.
@@ -85,6 +86,7 @@ impl Kind {
             "starcoder2" => Kind::Starcoder2,
             "stablelm" => Kind::StableLm,
             "gpt_neox" => Kind::GptNeoX,
+            "falcon" => Kind::Falcon,
             _ => return None,
         })
     }
@@ -107,6 +109,14 @@ impl Kind {
                 ("layer_norm_eps", "rms_norm_eps"),
                 ("rotary_pct", "partial_rotary_factor"),
                 ("rotary_emb_base", "rope_theta"),
+            ],
+            Kind::Falcon => &[
+                ("n_embed", "hidden_size"),
+                ("num_kv_heads", "num_key_value_heads"),
+                ("layer_norm_epsilon", "rms_norm_eps"),
+                ("ffn_hidden_size", "intermediate_size"),
+                ("activation", "hidden_act"),
+                ("bias", "use_bias"),
             ],
             Kind::DeepSeek2 | Kind::DeepSeek3 => {
                 &[("num_experts", "n_routed_experts"), ("num_local_experts", "n_routed_experts")]
@@ -270,6 +280,10 @@ fn of_style(kind: Kind) -> Value {
             "num_attention_heads": 64, "max_position_embeddings": 2048, "rms_norm_eps": 1e-5, "hidden_act": "gelu",
             "attention_bias": true, "use_parallel_residual": true, "partial_rotary_factor": 0.25,
         }),
+        Kind::Falcon => json!({
+            "vocab_size": 65_024, "hidden_size": 4544, "num_hidden_layers": 32, "num_attention_heads": 71,
+            "max_position_embeddings": 2048, "rms_norm_eps": 1e-5, "hidden_act": "gelu", "tie_word_embeddings": true,
+        }),
         _ => json!({}),
     }
 }
@@ -297,6 +311,12 @@ pub(super) fn complete(kind: Kind, value: Value) -> Result<Value, Error> {
         _ => Map::new(),
     };
     all.extend(given);
+    if kind == Kind::Falcon
+        && !all.contains_key("intermediate_size")
+        && let Some(width) = all.get("hidden_size").and_then(Value::as_u64)
+    {
+        all.insert("intermediate_size".into(), width.saturating_mul(4).into());
+    }
     Ok(Value::Object(all))
 }
 

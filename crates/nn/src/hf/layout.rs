@@ -14,6 +14,8 @@ pub(crate) enum Layout {
     Third(usize),
     /// A kernel of a convolution: theirs is `[out, in, spatial…]`, ours `[spatial…, in, out]`.
     Kernel,
+    /// As it is; theirs has an axis of one element before.
+    AloneInBatch,
     /// A part of the last axis.
     Columns(Fused),
     /// A part of the rows of a matrix `[out, in]`, whose axes are then exchanged; or a part of a vector.

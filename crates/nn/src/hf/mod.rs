@@ -19,6 +19,8 @@ mod source;
 mod speech;
 mod style;
 mod tables;
+mod vision;
+mod vision_tables;
 
 pub use crate::models::Family;
 pub use config::{ModelConfig, read_config};
@@ -30,3 +32,4 @@ pub use reader::{LoadedModel, ParameterReader, load_packed};
 pub use save::save;
 pub use source::TensorSource;
 pub use speech::read_whisper_config;
+pub use vision::{AnyClassifierConfig, read_clip_config, read_llava_config};

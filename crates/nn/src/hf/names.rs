@@ -4,10 +4,11 @@ use trace::Tree;
 
 use crate::hf::layout::{AxisPart, Fused, Layout};
 use crate::hf::tables::{
-    BERT, DEEPSEEK, DEEPSEEK_LOW_QUERY, DISTILBERT, GATE_UP, GEMMA3_NORMS, GLM4_NORMS, GPT_NEOX, GPT_OSS,
-    GPT_OSS_EXPERTS, GPT_OSS_SINGLE_EXPERTS, GPT2, LLAMA, LLAMA4, MIXTRAL_EXPERTS, MODERNBERT, OLMO2_NORMS, PHI, PHI3,
-    QWEN3_EXPERTS, Table, WHISPER,
+    BERT, DEEPSEEK, DEEPSEEK_LOW_QUERY, DISTILBERT, FALCON, FALCON_ONE_NORM, FALCON_TWO_NORMS, GATE_UP, GEMMA3_NORMS,
+    GLM4_NORMS, GPT_NEOX, GPT_OSS, GPT_OSS_EXPERTS, GPT_OSS_SINGLE_EXPERTS, GPT2, LLAMA, LLAMA4, MIXTRAL_EXPERTS,
+    MODERNBERT, OLMO2_NORMS, PHI, PHI3, QWEN3_EXPERTS, Table, WHISPER,
 };
+use crate::hf::vision_tables::{CLIP_TEXT, CLIP_VISION, CONVNEXT, LLAVA_VISION, VIT};
 use crate::hf::{Family, TensorSource};
 use crate::stacked::{is_stacked, without_range};
 
@@ -35,7 +36,7 @@ impl Origin {
     /// Which elements of their axis ours are, where theirs has more than ours: of an axis of so many of ours.
     pub(crate) fn part(&self, ours: usize) -> Option<AxisPart> {
         let fused = match self.layout {
-            Layout::Same | Layout::Transposed | Layout::Kernel => return None,
+            Layout::Same | Layout::Transposed | Layout::Kernel | Layout::AloneInBatch => return None,
             Layout::Third(n) => return Some(AxisPart { group: 3 * ours, start: n * ours, count: ours }),
             Layout::Columns(fused) | Layout::Rows(fused) => fused,
         };
@@ -64,6 +65,7 @@ impl Origin {
         match (self.layout, ours) {
             (Layout::Transposed, [rows, columns]) => vec![*columns, *rows],
             (Layout::Kernel, [spatial @ .., input, output]) => [&[*output, *input], spatial].concat(),
+            (Layout::AloneInBatch, ours) => [&[1], ours].concat(),
             (Layout::Rows(_), [rows, columns]) => vec![whole(*columns), *rows],
             (Layout::Third(_) | Layout::Columns(_) | Layout::Rows(_), [rest @ .., last]) => {
                 rest.iter().copied().chain([whole(*last)]).collect()
@@ -121,6 +123,7 @@ impl Naming {
         let sizes = outputs("layers.attention.query.weight").zip(outputs("layers.attention.key.weight"));
         let groups = match family {
             Family::GptNeoX { heads } => heads,
+            Family::Falcon { groups, .. } => groups,
             _ => 1,
         };
         Naming {
@@ -141,7 +144,18 @@ impl Naming {
 
     /// Where the parameter at a path comes from.
     pub(crate) fn origin(&self, path: &str) -> Option<Origin> {
+        // Of a stage, the number is a part of their names too.
+        if let Some((stage, rest)) = path.strip_prefix("stages.").and_then(|path| path.split_once('.'))
+            && self.family == Family::ConvNext
+        {
+            let origin = self.of_layers(&format!("stages.{rest}"))?;
+            return Some(Origin { pattern: origin.pattern.replace("{stage}", stage), ..origin });
+        }
         let (path, start) = without_range(path);
+        // What reads images has a projector whose first half is called so.
+        if matches!(self.family, Family::LlavaVision | Family::ClipVision) {
+            return self.of_layers(&path);
+        }
         let (path, earlier) = match path.strip_prefix(FIRST) {
             Some(path) => (path, 0),
             None => (&*path, self.first_layers),
@@ -170,6 +184,13 @@ impl Naming {
             Family::DistilBert => &[DISTILBERT, BERT],
             Family::ModernBert => &[MODERNBERT],
             Family::Whisper => &[WHISPER],
+            Family::Falcon { has_two_norms: true, .. } => &[FALCON_TWO_NORMS, FALCON],
+            Family::Falcon { has_two_norms: false, .. } => &[FALCON_ONE_NORM, FALCON],
+            Family::LlavaVision => &[LLAVA_VISION],
+            Family::ClipText => &[CLIP_TEXT],
+            Family::ClipVision => &[CLIP_VISION, LLAVA_VISION],
+            Family::Vit => &[VIT],
+            Family::ConvNext => &[CONVNEXT],
         };
         let (start, last) = path.rsplit_once('.').unwrap_or(("", path));
         tables.iter().flat_map(|table| table.iter()).find_map(|&(ours, theirs, layout)| {
@@ -187,9 +208,13 @@ const FIRST: &str = "first.";
 pub(crate) fn is_needless(family: Family, name: &str) -> bool {
     let is_other = match family {
         Family::Gpt2 => name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"),
-        Family::Gemma3 | Family::Llama4 => {
+        Family::LlavaVision | Family::ClipText | Family::ClipVision => true,
+        Family::Vit => name.starts_with("vit.pooler."),
+        Family::Gemma3 | Family::Llama4 | Family::Llama => {
+            let is_buffer = name.ends_with(".rotary_emb.inv_freq");
             let name = name.strip_prefix("model.").unwrap_or(name);
             ["vision_tower.", "vision_model.", "multi_modal_projector."].iter().any(|start| name.starts_with(start))
+                || is_buffer
         }
         Family::GptNeoX { .. } => {
             let ends = [".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"];
@@ -225,15 +250,26 @@ pub(crate) fn other_names(family: Family, name: &str) -> Vec<String> {
         let within = both.iter().flat_map(|name| ENCODER_PREFIXES.map(|prefix| format!("{prefix}{name}")));
         return both.iter().cloned().chain(within).collect();
     }
+    if family == Family::LlavaVision {
+        let bare = name.replace("vision_tower.vision_model.", "vision_tower.");
+        return vec![format!("model.{name}"), bare.clone(), format!("model.{bare}")];
+    }
+    // The tower of a LLaVA is a CLIP's within another model.
+    if family == Family::ClipVision {
+        return vec![name.replace("vision_tower.", "")];
+    }
+    if matches!(family, Family::Vit | Family::ConvNext | Family::ClipText) {
+        return Vec::new();
+    }
     if family == Family::ModernBert {
         return vec![format!("model.{name}")];
     }
     let prefix = match family {
-        Family::Gpt2 => "transformer.",
+        Family::Gpt2 | Family::Falcon { .. } => "transformer.",
         Family::GptNeoX { .. } => "gpt_neox.",
         _ => "model.",
     };
-    let may_be_within = matches!(family, Family::Gemma3 | Family::Llama4);
+    let may_be_within = matches!(family, Family::Gemma3 | Family::Llama4 | Family::Llama);
     let Some(bare) = name.strip_prefix(prefix) else {
         return if may_be_within { vec![format!("language_model.{name}")] } else { Vec::new() };
     };

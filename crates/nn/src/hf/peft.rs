@@ -36,7 +36,7 @@ fn module_of(naming: &Naming, path: &str) -> Option<(String, Option<usize>, usiz
         Layout::Third(n) => Some(n),
         Layout::Same | Layout::Transposed => None,
         // Parts of several sizes have no common adapter.
-        Layout::Columns(_) | Layout::Rows(_) | Layout::Kernel => return None,
+        Layout::Columns(_) | Layout::Rows(_) | Layout::Kernel | Layout::AloneInBatch => return None,
     };
     Some((origin.pattern.strip_suffix(".weight")?.to_string(), third, origin.before))
 }

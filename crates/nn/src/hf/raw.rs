@@ -106,6 +106,14 @@ pub(super) struct Raw {
     pub(super) attn_scale: Option<f64>,
     pub(super) interleave_moe_layer_step: Option<usize>,
     pub(super) moe_layers: Option<Vec<usize>>,
+    // Of Falcon.
+    #[serde(default)]
+    pub(super) alibi: bool,
+    #[serde(default)]
+    pub(super) new_decoder_architecture: bool,
+    pub(super) multi_query: Option<bool>,
+    pub(super) parallel_attn: Option<bool>,
+    pub(super) num_ln_in_parallel_attn: Option<usize>,
     // Of gpt-oss.
     pub(super) swiglu_alpha: Option<f64>,
     pub(super) swiglu_limit: Option<f64>,

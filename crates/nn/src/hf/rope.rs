@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::layers::{RopeScaling, YarnBounds};
+use crate::layers::{LongRope, RopeScaling, YarnBounds};
 
 /// `rope_scaling`, or `rope_parameters` in newer files.
 #[derive(Deserialize)]
@@ -24,6 +24,8 @@ pub(super) struct RawRope {
     mscale_all_dim: Option<f64>,
     truncate: Option<bool>,
     partial_rotary_factor: Option<f64>,
+    short_factor: Option<Vec<f64>>,
+    long_factor: Option<Vec<f64>>,
 }
 
 impl RawRope {
@@ -41,7 +43,8 @@ impl RawRope {
             value.ok_or_else(|| Error::config(format!("rope_scaling has no usable {name}")))
         };
         match self.kind() {
-            "default" => Ok(RopeScaling::None),
+            // LongRoPE has a place of its own.
+            "default" | "longrope" | "su" => Ok(RopeScaling::None),
             "linear" => Ok(RopeScaling::Linear { factor: need("factor", self.factor)? }),
             "llama3" => Ok(RopeScaling::Llama3 {
                 factor: need("factor", self.factor)?,
@@ -68,8 +71,36 @@ impl RawRope {
                 })
             }
             other => Err(Error::config(format!(
-                "rope scaling of type `{other}` is not known; known are default, linear, llama3 and yarn"
+                "rope scaling of type `{other}` is not known; known are default, linear, llama3, longrope and yarn"
             ))),
+        }
+    }
+
+    /// LongRoPE, if it is that, as [`RawRope::scaling`] is for other types.
+    pub(super) fn long(&self, positions: usize, original: Option<usize>) -> Result<Option<LongRope>, Error> {
+        // Files of Phi 3 have an older name for it.
+        if !["longrope", "su"].contains(&self.kind()) {
+            return Ok(None);
+        }
+        let original = original.or(self.original_max_position_embeddings);
+        let factor = match original {
+            Some(original) => positions as f64 / original.max(1) as f64,
+            None => self.factor.unwrap_or(1.0),
+        };
+        let original = original.unwrap_or(positions);
+        let usual = match factor > 1.0 && original > 1 {
+            true => (1.0 + factor.ln() / (original as f64).ln()).sqrt(),
+            false => 1.0,
+        };
+        let attention_factor = self.attention_factor.unwrap_or(usual);
+        match (&self.short_factor, &self.long_factor) {
+            (Some(short), Some(long)) if attention_factor.is_finite() && attention_factor > 0.0 => Ok(Some(LongRope {
+                short_factor: short.clone(),
+                long_factor: long.clone(),
+                attention_factor,
+                original_max_position_embeddings: original,
+            })),
+            _ => Err(Error::config("rope_scaling of type longrope has no usable short_factor and long_factor")),
         }
     }
 

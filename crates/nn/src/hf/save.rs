@@ -103,6 +103,7 @@ fn named<P: Tree>(family: Family, model: &P, params: &[Literal]) -> Result<BTree
                     let sizes = [spatial.iter().product(), *input, *output];
                     (turned_kernel(bytes, sizes, width), [&[*output, *input], spatial].concat())
                 }
+                (Layout::AloneInBatch, dims) => (bytes.to_vec(), [&[1], dims].concat()),
                 _ => (bytes.to_vec(), dims.clone()),
             };
             let own = Literal::new(literal.dtype(), dims, bytes).ok_or_else(wrong)?;

@@ -8,6 +8,15 @@ use crate::layers::{Bias, MlaSizes, RopePairs};
 use crate::models::{DecoderNormKind, Family, FeedForwardKind, HeadNorm, Norms, ResidualForm, Style, WindowKind};
 
 impl Raw {
+    /// Heads of keys of a Falcon, each with the queries that share it.
+    pub(super) fn falcon_groups(&self) -> usize {
+        match (self.new_decoder_architecture, self.multi_query.unwrap_or(true)) {
+            (false, true) => 1,
+            (false, false) => self.num_attention_heads,
+            (true, _) => self.num_key_value_heads.unwrap_or(self.num_attention_heads),
+        }
+    }
+
     /// The style of a family.
     pub(super) fn style(&self, kind: Kind, mla: Option<MlaSizes>) -> Result<Style, Error> {
         let bias = |has_one: bool| if has_one { Bias::Zero } else { Bias::None };
@@ -99,6 +108,23 @@ impl Raw {
                 rotary_dim,
                 ..usual
             },
+            Kind::Falcon => {
+                let is_parallel = self.new_decoder_architecture || self.parallel_attn.unwrap_or(true);
+                let has_two_norms =
+                    self.new_decoder_architecture && self.num_ln_in_parallel_attn.is_none_or(|norms| norms == 2);
+                Style {
+                    norm_kind: DecoderNormKind::Layer,
+                    residual: match (is_parallel, has_two_norms) {
+                        (_, true) => ResidualForm::Parallel,
+                        (true, false) => ResidualForm::ParallelOneNorm,
+                        (false, false) => ResidualForm::Sequential,
+                    },
+                    feed_forward: FeedForwardKind::Plain,
+                    feed_forward_bias: bias(self.use_bias),
+                    family: Some(Family::Falcon { groups: self.falcon_groups(), has_two_norms }),
+                    ..usual
+                }
+            }
             Kind::GptNeoX => Style {
                 norm_kind: DecoderNormKind::Layer,
                 residual,
@@ -141,14 +167,16 @@ impl Raw {
             (self.use_bidirectional_attention, "attention to later positions (use_bidirectional_attention)"),
             (self.qk_layernorm, "layer norms of queries and keys (qk_layernorm)"),
             (self.use_qk_norm && kind != Kind::Llama4, "layer norms of queries and keys (use_qk_norm)"),
+            (self.alibi, "positions as a slope of scores (alibi)"),
             (self.clip_qkv.is_some(), "queries, keys and values within bounds (clip_qkv)"),
             (
                 self.partial_rotary_factor() != 1.0 && !has_partial,
                 "rotary positions of some features (partial_rotary_factor)",
             ),
             (
-                kind == Kind::Phi3 && self.rope().is_some_and(|rope| rope.kind() != "default"),
-                "stretched angles of phi3 (rope_scaling)",
+                kind == Kind::Phi3
+                    && self.rope().is_some_and(|rope| !["default", "longrope", "su"].contains(&rope.kind())),
+                "stretched angles of phi3 other than longrope (rope_scaling)",
             ),
             (kind == Kind::Phi3 && self.attention_bias, "biases of queries, keys and values of phi3 (attention_bias)"),
         ];

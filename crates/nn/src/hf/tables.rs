@@ -247,6 +247,31 @@ pub(super) const GPT_NEOX: Table = &[
     ("layers.feed_forward.plain.down.bias", "gpt_neox.layers.{layer}.mlp.dense_4h_to_h.bias", Layout::Same),
 ];
 
+pub(super) const FALCON: Table = &[
+    ("token_embedding.weight", "transformer.word_embeddings.weight", Layout::Same),
+    ("norm.*", "transformer.ln_f.*", Layout::Same),
+    ("lm_head.weight", "lm_head.weight", Layout::Transposed),
+    ("layers.attention.query.*", "transformer.h.{layer}.self_attention.query_key_value.*", Layout::Rows(Fused::Query)),
+    ("layers.attention.key.*", "transformer.h.{layer}.self_attention.query_key_value.*", Layout::Rows(Fused::Key)),
+    ("layers.attention.value.*", "transformer.h.{layer}.self_attention.query_key_value.*", Layout::Rows(Fused::Value)),
+    ("layers.attention.output.weight", "transformer.h.{layer}.self_attention.dense.weight", Layout::Transposed),
+    ("layers.attention.output.bias", "transformer.h.{layer}.self_attention.dense.bias", Layout::Same),
+    ("layers.feed_forward.plain.up.weight", "transformer.h.{layer}.mlp.dense_h_to_4h.weight", Layout::Transposed),
+    ("layers.feed_forward.plain.up.bias", "transformer.h.{layer}.mlp.dense_h_to_4h.bias", Layout::Same),
+    ("layers.feed_forward.plain.down.weight", "transformer.h.{layer}.mlp.dense_4h_to_h.weight", Layout::Transposed),
+    ("layers.feed_forward.plain.down.bias", "transformer.h.{layer}.mlp.dense_4h_to_h.bias", Layout::Same),
+];
+
+pub(super) const FALCON_ONE_NORM: Table = &[
+    ("layers.attention_norm.*", "transformer.h.{layer}.input_layernorm.*", Layout::Same),
+    ("layers.feed_forward_norm.*", "transformer.h.{layer}.post_attention_layernorm.*", Layout::Same),
+];
+
+pub(super) const FALCON_TWO_NORMS: Table = &[
+    ("layers.attention_norm.*", "transformer.h.{layer}.ln_attn.*", Layout::Same),
+    ("layers.feed_forward_norm.*", "transformer.h.{layer}.ln_mlp.*", Layout::Same),
+];
+
 pub(super) const BERT: Table = &[
     ("token_embedding.weight", "embeddings.word_embeddings.weight", Layout::Same),
     ("position_embedding.weight", "embeddings.position_embeddings.weight", Layout::Same),

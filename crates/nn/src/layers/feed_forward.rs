@@ -20,6 +20,9 @@ pub enum Activation {
     /// Its approximation by a hyperbolic tangent.
     #[serde(rename = "gelu_new", alias = "gelu_pytorch_tanh", alias = "gelu_fast")]
     GeluTanh,
+    /// Its approximation by a logistic: `x * logistic(1.702 x)`.
+    #[serde(rename = "quick_gelu")]
+    QuickGelu,
     /// `x * logistic(x)`.
     #[serde(rename = "silu", alias = "swish")]
     Silu,
@@ -36,6 +39,7 @@ impl Activation {
             Activation::Relu => x.relu(),
             Activation::Gelu => x.gelu(),
             Activation::GeluTanh => x.gelu_tanh(),
+            Activation::QuickGelu => x * &(x * 1.702).logistic(),
             Activation::Silu => x.silu(),
             Activation::Tanh => x.tanh(),
         }

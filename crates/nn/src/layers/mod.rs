@@ -32,4 +32,4 @@ pub use moe::{
 };
 pub use norm::{BatchNorm, BatchStatistics, GroupNorm, LayerNorm, RmsNorm};
 pub use recurrent::{Gru, Lstm, LstmState};
-pub use rope::{Rope, RopePairs, RopeScaling, YarnBounds};
+pub use rope::{LongRope, Rope, RopePairs, RopeScaling, YarnBounds};

@@ -45,6 +45,19 @@ pub enum RopeScaling {
     },
 }
 
+/// LongRoPE: each pair of features has a factor of its own, in sequences up to the trained context and in longer ones.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LongRope {
+    /// What angles of sequences up to the trained context are divided by, pair by pair.
+    pub short_factor: Vec<f64>,
+    /// What those of longer sequences are divided by.
+    pub long_factor: Vec<f64>,
+    /// What cosines and sines are multiplied by.
+    pub attention_factor: f64,
+    /// The context trained on.
+    pub original_max_position_embeddings: usize,
+}
+
 /// Bounds of the pairs that YaRN blends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -130,6 +143,19 @@ impl Rope {
             let angles = &positions.cast(DType::F32).expand(-1) * &frequencies;
             let grown = |x: Tensor| if scaling.growth() == 1.0 { x } else { &x * scaling.growth() };
             Rope { cos: grown(angles.cos()), sin: grown(angles.sin()) }
+        })
+    }
+
+    /// For integer positions of sequences of at most `longest`, by LongRoPE.
+    #[track_caller]
+    pub fn long(positions: &Tensor, head: usize, theta: f64, scaling: &LongRope, longest: usize) -> Rope {
+        trace::scope("rope", || {
+            let is_long = longest > scaling.original_max_position_embeddings;
+            let factors = if is_long { &scaling.long_factor } else { &scaling.short_factor };
+            let plain = frequencies(head, theta, &RopeScaling::None);
+            let scaled: Vec<f32> = plain.iter().zip(factors).map(|(one, by)| (f64::from(*one) / by) as f32).collect();
+            let angles = &positions.cast(DType::F32).expand(-1) * &Tensor::from_f32s(&[head / 2], &scaled);
+            Rope { cos: &angles.cos() * scaling.attention_factor, sin: &angles.sin() * scaling.attention_factor }
         })
     }
 

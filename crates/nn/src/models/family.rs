@@ -43,6 +43,23 @@ pub enum Family {
     ModernBert,
     /// Whisper.
     Whisper,
+    /// Falcon: queries, keys and values of each of so many groups of heads lie together.
+    Falcon {
+        /// Groups.
+        groups: usize,
+        /// Whether attention and feed-forward have norms with names of their own.
+        has_two_norms: bool,
+    },
+    /// What reads images in LLaVA; its model of text has a family of its own.
+    LlavaVision,
+    /// The half of CLIP that reads texts.
+    ClipText,
+    /// The half of CLIP that reads images.
+    ClipVision,
+    /// The vision transformer.
+    Vit,
+    /// ConvNeXt.
+    ConvNext,
 }
 
 impl Family {
@@ -55,6 +72,7 @@ impl Family {
             | Family::GptOss
             | Family::Llama4
             | Family::ModernBert
+            | Family::Falcon { .. }
             | Family::GptNeoX { .. } => true,
             Family::Llama
             | Family::Mixtral
@@ -65,7 +83,12 @@ impl Family {
             | Family::Phi
             | Family::Bert
             | Family::DistilBert
-            | Family::Whisper => false,
+            | Family::Whisper
+            | Family::LlavaVision
+            | Family::ClipText
+            | Family::ClipVision
+            | Family::Vit
+            | Family::ConvNext => false,
         }
     }
 }

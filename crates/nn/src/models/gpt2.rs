@@ -9,7 +9,7 @@ use crate::layers::{
     Activation, AttentionMask, Bias, CachePosition, CacheStart, Context, Embedding, FeedForward, Heads, KvCache,
     LayerNorm, MultiHeadAttention, Positions, dropout,
 };
-use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, constrained_logits};
+use crate::models::language::{GivenStates, Hidden, LanguageModel, RunOptions, carried, constrained_logits};
 use crate::quant::map_weights;
 use crate::stacked::{infer_repeating_pattern, init_stacked, run_stacked};
 
@@ -227,7 +227,13 @@ impl LanguageModel for Gpt2 {
     }
 
     #[track_caller]
-    fn extend(&self, tokens: &Tensor, start: &CacheStart, cache: &KvCache) -> (Tensor, KvCache) {
+    fn extend_with(
+        &self,
+        tokens: &Tensor,
+        given: Option<&GivenStates>,
+        start: &CacheStart,
+        cache: &KvCache,
+    ) -> (Tensor, KvCache) {
         trace::scope("gpt2", || {
             let positions = start.positions(tokens.dim(1), cache.capacity());
             let context = Context {
@@ -237,7 +243,12 @@ impl LanguageModel for Gpt2 {
                 rope: None,
                 query_scale: None,
             };
-            let x = carried(&self.embedded(tokens, &positions.queries));
+            let x = trace::scope("embedding", || {
+                let compute = self.options.precision.compute();
+                let embedded = self.token_embedding.apply(tokens, compute);
+                let embedded = given.map_or(embedded.clone(), |given| given.put_into(&embedded));
+                carried(&(embedded + self.position_embedding.apply(&positions.queries, compute)))
+            });
             let layers = (self.layers.clone(), KvCache::numbers(0..self.config.n_layer));
             let one = |(x, cache): &(Tensor, KvCache), (block, layer): &(Gpt2Block, Tensor), _: usize| {
                 trace::scope("block", || {

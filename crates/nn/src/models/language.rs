@@ -34,6 +34,9 @@ pub struct RunOptions {
     /// How the layers of a step of inference follow each other.
     #[serde(skip_serializing_if = "LayerIteration::is_default")]
     pub layers: LayerIteration,
+    /// Tokens of the longest sequence of inference, where positions depend on it (LongRoPE); as many as the KV cache has if absent.
+    #[serde(skip)]
+    pub longest_sequence: Option<usize>,
     /// How matmuls in few bits are scaled, where the precision asks for them.
     #[serde(skip_serializing_if = "MatmulOptions::is_default")]
     pub matmul: MatmulOptions,
@@ -79,6 +82,7 @@ impl Default for RunOptions {
             kernels: Kernels::default(),
             kv_cache: None,
             layers: LayerIteration::Auto,
+            longest_sequence: None,
             matmul: MatmulOptions::default(),
             qat: None,
         }
@@ -109,6 +113,24 @@ impl TokenBatch {
             tokens: sequences.slice(1, 0..last.saturating_sub(1)),
             targets: sequences.slice(1, 1.min(last)..last),
         }
+    }
+}
+
+/// Activations that stand for those of some tokens, such as what a tower made of an image.
+#[derive(Clone, Debug, Tree)]
+pub struct GivenStates {
+    /// `f32 [batch, positions, width]`.
+    pub states: Tensor,
+    /// `i1 [batch, positions]`: where they count.
+    pub is_given: Tensor,
+}
+
+impl GivenStates {
+    /// Embeddings of tokens, but where others are given.
+    #[track_caller]
+    pub(crate) fn put_into(&self, embedded: &Tensor) -> Tensor {
+        let is_given = self.is_given.expand(-1).broadcast_to(embedded.dims());
+        is_given.select(&self.states.cast(embedded.dtype()), embedded)
     }
 }
 
@@ -147,8 +169,20 @@ pub trait LanguageModel: Tree + Clone + MapWeights {
     /// An empty KV cache for so many positions.
     fn cache(&self, batch: usize, positions: usize) -> KvCache;
 
+    /// Hidden states of more tokens `[batch, more]` that follow those in the KV cache. Embeddings may be given for some of them.
+    fn extend_with(
+        &self,
+        tokens: &Tensor,
+        given: Option<&GivenStates>,
+        start: &CacheStart,
+        cache: &KvCache,
+    ) -> (Tensor, KvCache);
+
     /// Hidden states of more tokens `[batch, more]` that follow those in the KV cache.
-    fn extend(&self, tokens: &Tensor, start: &CacheStart, cache: &KvCache) -> (Tensor, KvCache);
+    #[track_caller]
+    fn extend(&self, tokens: &Tensor, start: &CacheStart, cache: &KvCache) -> (Tensor, KvCache) {
+        self.extend_with(tokens, None, start, cache)
+    }
 
     /// Logits `f32 [batch, positions, vocabulary]`.
     #[track_caller]

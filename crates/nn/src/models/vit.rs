@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use tensor::DType;
 use trace::{Convolution, Key, Tensor, Tree};
 
+use crate::error::Error;
 use crate::init::Init;
 use crate::layers::{
     Activation, AttentionMask, Bias, Context, Conv2d, FeedForward, Heads, LayerNorm, Linear, MultiHeadAttention,
@@ -38,6 +39,31 @@ pub struct VitConfig {
     pub dropout: f64,
     /// Classes.
     pub num_classes: usize,
+}
+
+impl VitConfig {
+    /// Refuses sizes that fit together nowhere.
+    pub fn checked(self) -> Result<VitConfig, Error> {
+        let sizes = [
+            ("image_size", self.image_size),
+            ("patch_size", self.patch_size),
+            ("num_channels", self.num_channels),
+            ("hidden_size", self.hidden_size),
+            ("num_hidden_layers", self.num_hidden_layers),
+            ("num_attention_heads", self.num_attention_heads),
+            ("intermediate_size", self.intermediate_size),
+            ("num_classes", self.num_classes),
+            ("image_size / patch_size", self.image_size / self.patch_size.max(1)),
+        ];
+        if let Some((name, _)) = sizes.iter().find(|(_, size)| *size == 0) {
+            return Err(Error::config(format!("{name} is 0")));
+        }
+        if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
+            let (width, heads) = (self.hidden_size, self.num_attention_heads);
+            return Err(Error::config(format!("hidden_size {width} is not a multiple of num_attention_heads {heads}")));
+        }
+        Ok(self)
+    }
 }
 
 impl Default for VitConfig {

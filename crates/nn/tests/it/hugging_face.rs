@@ -110,6 +110,11 @@ fn logits_are_those_of_transformers() {
         "stablelm",
         "stablelm-parallel",
         "gpt-neox",
+        "falcon",
+        "phi3-long",
+        "phi3-longer",
+        "falcon-new",
+        "falcon-sequential",
     ];
     for name in names {
         let folder = folder.join(name);
@@ -301,7 +306,12 @@ fn configurations_that_cannot_be_are_refused() {
     check(&llama(r#","num_key_value_heads":3"#), "num_key_value_heads 3");
     check(&llama(r#","head_dim":3"#), "rotary positions");
     assert!(ModelConfig::parse(&llama(r#","mlp_bias":true"#)).is_ok());
-    check(&llama(r#","rope_scaling":{"rope_type":"longrope"}"#), "`longrope`");
+    check(&llama(r#","rope_scaling":{"rope_type":"longrope"}"#), "short_factor");
+    check(
+        &llama(r#","rope_scaling":{"rope_type":"longrope","short_factor":[1],"long_factor":[1,2]}"#),
+        "of 1 positive",
+    );
+    check(&llama(r#","rope_scaling":{"rope_type":"ntk"}"#), "`ntk`");
     check(&llama(r#","rope_scaling":{"rope_type":"yarn"}"#), "no usable factor");
     check(&llama(r#","rope_scaling":{"rope_type":"llama3"}"#), "no usable factor");
     // Others, by their own words.

@@ -49,6 +49,7 @@ pub(crate) fn llama(experts: Option<Experts>) -> LlamaConfig {
         sliding_window: None,
         global_layers: None,
         mla: None,
+        long_rope: None,
         style: Style::default(),
         head: Head::Own,
         experts,

@@ -79,6 +79,12 @@ impl ModelFolder {
                 "quantize a model of the Llama, Mistral, Qwen, Gemma, Mixtral or DeepSeek families",
             ));
         };
+        if self.json.get("model_type").and_then(Value::as_str) == Some("llava") {
+            return Err(Error::setting(
+                format!("{} reads images, and only models of text are quantized", self.path.display()),
+                "quantize its model of text alone",
+            ));
+        }
         if self.family().has_fused_tensors() {
             return Err(Error::setting(
                 format!(

@@ -6,8 +6,8 @@ use super::norm::DecoderNorm;
 use crate::error::Error;
 use crate::fused::Fused;
 use crate::layers::{
-    Activation, AttentionMask, Bias, Dispatch, Gating, Heads, LayerNorm, MlaSizes, MultiHeadLatentAttention, RmsNorm,
-    RopePairs, RopeScaling, Routing,
+    Activation, AttentionMask, Bias, Dispatch, Gating, Heads, LayerNorm, LongRope, MlaSizes, MultiHeadLatentAttention,
+    RmsNorm, RopePairs, RopeScaling, Routing,
 };
 use crate::models::Family;
 
@@ -78,6 +78,9 @@ pub struct LlamaConfig {
     /// How angles are stretched.
     #[serde(default)]
     pub rope_scaling: RopeScaling,
+    /// LongRoPE, instead of `rope_scaling`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub long_rope: Option<LongRope>,
     /// Inside the feed-forward.
     pub hidden_act: Activation,
     /// Whether queries, keys and values have a bias.
@@ -387,6 +390,17 @@ impl LlamaConfig {
                 "heads of {} features cannot have rotary positions: the number must be even",
                 self.rotary()
             )));
+        }
+        if let Some(long) = &self.long_rope {
+            let pairs = self.rotary() / 2;
+            let is_usable = |factors: &[f64]| {
+                factors.len() == pairs && factors.iter().all(|factor| factor.is_finite() && *factor > 0.0)
+            };
+            if !is_usable(&long.short_factor) || !is_usable(&long.long_factor) || self.global_layers.is_some() {
+                return Err(Error::config(format!(
+                    "longrope has no short_factor and long_factor of {pairs} positive numbers each, or is for some layers only"
+                )));
+            }
         }
         if let Some(mla) = &self.mla
             && [mla.kv_lora_rank, mla.qk_nope_head_dim, mla.v_head_dim, mla.q_lora_rank.unwrap_or(1)].contains(&0)

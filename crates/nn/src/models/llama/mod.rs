@@ -21,7 +21,7 @@ use crate::layers::{
     KvCache, Linear, MixtureOfExperts, MultiHeadAttention, MultiHeadLatentAttention, Positions, Rope, RopeScaling,
     Usage,
 };
-use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, constrained_logits};
+use crate::models::language::{GivenStates, Hidden, LanguageModel, RunOptions, carried, constrained_logits};
 use crate::models::layer_stack::LayerStack;
 use crate::quant::{InputAxis, MapWeights, Weight, map_weights};
 use crate::stacked::{infer_repeating_pattern, init_stacked, run_on_all, run_repeating_pattern};
@@ -330,8 +330,12 @@ impl Llama {
 
     /// What the layers at each place of the pattern know of positions.
     #[track_caller]
-    fn ropes(&self, positions: &Tensor) -> Vec<PlacePositions> {
+    fn ropes(&self, positions: &Tensor, longest: usize) -> Vec<PlacePositions> {
         let config = &self.config;
+        if let Some(long) = &config.long_rope {
+            let rope = Rope::long(positions, config.rotary(), config.rope_theta, long, longest);
+            return vec![PlacePositions { rope: Some(rope), query_scale: None }];
+        }
         let of = |theta: f64, scaling: &RopeScaling| PlacePositions {
             rope: Some(Rope::new(positions, config.rotary(), theta, scaling)),
             query_scale: None,
@@ -363,7 +367,7 @@ impl Llama {
     #[track_caller]
     pub fn run_layer(&self, x: &Tensor, block: &LlamaBlock, number: usize) -> Tensor {
         let positions = Positions::sequence(x.dim(1));
-        let ropes = self.ropes(&positions.queries);
+        let ropes = self.ropes(&positions.queries, x.dim(1));
         let contexts = self.contexts(&positions, &ropes);
         let context = &contexts[number % contexts.len()];
         let input = block.attention_input(x);
@@ -415,7 +419,7 @@ impl LanguageModel for Llama {
     fn hidden(&self, tokens: &Tensor, _: Option<&Key>) -> Hidden {
         trace::scope("llama", || {
             let positions = Positions::sequence(tokens.dim(1));
-            let ropes = self.ropes(&positions.queries);
+            let ropes = self.ropes(&positions.queries, tokens.dim(1));
             let contexts = self.contexts(&positions, &ropes);
             let x = carried(&self.embedded(tokens));
             let layer = |x: &Tensor, block: &LlamaBlock, place: usize| {
@@ -491,10 +495,17 @@ impl LanguageModel for Llama {
     }
 
     #[track_caller]
-    fn extend(&self, tokens: &Tensor, start: &CacheStart, cache: &KvCache) -> (Tensor, KvCache) {
+    fn extend_with(
+        &self,
+        tokens: &Tensor,
+        given: Option<&GivenStates>,
+        start: &CacheStart,
+        cache: &KvCache,
+    ) -> (Tensor, KvCache) {
         trace::scope("llama", || {
             let positions = start.positions(tokens.dim(1), cache.capacity());
-            let ropes = self.ropes(&positions.queries);
+            let longest = self.options.longest_sequence.unwrap_or(cache.capacity());
+            let ropes = self.ropes(&positions.queries, longest);
             let contexts = self.contexts(&positions, &ropes);
             let layer = |(x, cache): &(Tensor, KvCache), (block, layer): &(LlamaBlock, Tensor), place: usize| {
                 trace::scope("block", || {
@@ -515,7 +526,9 @@ impl LanguageModel for Llama {
                 };
                 stack.run(&before, segment).0
             };
-            let before = (carried(&self.embedded(tokens)), cache.clone());
+            let embedded = self.embedded(tokens);
+            let embedded = given.map_or(embedded.clone(), |given| given.put_into(&embedded));
+            let before = (carried(&embedded), cache.clone());
             let before = self.first.as_ref().map_or(before.clone(), |first| run(before, &first.layers, 0));
             let (x, cache) = run(before, &self.layers, self.config.num_dense_layers());
             (self.norm.apply(&x), cache)
