@@ -54,6 +54,7 @@ pub enum OpenedModel {
 #[derive(Debug)]
 pub struct TextParts {
     tokenizer: Option<Tokenizer>,
+    begin_token: Option<u32>,
     end_tokens: Vec<u32>,
     chat: Option<ChatTemplate>,
     constraints: Arc<Constraints>,
@@ -67,7 +68,7 @@ impl TextParts {
         vocabulary: usize,
     ) -> TextParts {
         let constraints = Arc::new(Constraints::new(tokenizer.clone(), &end_tokens, vocabulary));
-        TextParts { tokenizer, end_tokens, chat, constraints }
+        TextParts { tokenizer, begin_token: None, end_tokens, chat, constraints }
     }
 }
 
@@ -101,7 +102,11 @@ impl OpenedModel {
             end_tokens = tokens_of(folder.json.pointer("/text_config/eos_token_id"));
         }
         let chat = ChatTemplate::open(path)?;
+        let of_settings = settings.as_ref().and_then(|settings| settings.get("bos_token_id"));
+        let named = [folder.json.get("bos_token_id"), of_settings, folder.json.pointer("/text_config/bos_token_id")];
+        let begin_token = named.into_iter().flat_map(tokens_of).next();
         let text = TextParts::new(tokenizer, end_tokens, chat, vocab_size_of(&folder.config));
+        let text = TextParts { begin_token, ..text };
         let images = ImageReader::open(path, &folder.json)?;
         Ok(OpenedModel::Folder { folder, text, images })
     }
@@ -153,11 +158,7 @@ impl OpenedModel {
 
     /// The token that begins a text, else one that ends it: what a model is given where there is nothing before.
     pub fn begin_token(&self) -> Option<u32> {
-        let named = match self {
-            OpenedModel::Folder { folder, .. } => tokens_of(folder.json.get("bos_token_id")).first().copied(),
-            OpenedModel::Run { .. } => None,
-        };
-        named.or(self.end_tokens().first().copied())
+        self.text().begin_token.or(self.end_tokens().first().copied())
     }
 
     /// What makes answers of a form.
@@ -178,9 +179,8 @@ impl OpenedModel {
     pub fn with_image_tokens(&self, prompt: Vec<u32>, images: usize) -> Result<Vec<u32>, Error> {
         match self {
             _ if images == 0 => Ok(prompt),
-            OpenedModel::Folder { images: Some(reader), folder, .. } => {
-                let of = |path: &str| tokens_of(folder.json.pointer(path)).first().copied();
-                reader.expanded(&prompt, images, of("/bos_token_id").or_else(|| of("/text_config/bos_token_id")))
+            OpenedModel::Folder { images: Some(reader), text, .. } => {
+                reader.expanded(&prompt, images, text.begin_token)
             }
             _ => Err(self.no_images()),
         }
