@@ -346,8 +346,8 @@ fn configurations_that_cannot_be_are_refused() {
     check(&other("phi", r#","qk_layernorm":true"#), "qk_layernorm");
     check(&other("phi", r#","partial_rotary_factor":2.0"#), "partial_rotary_factor");
     check(
-        &other("phi3", r#","rope_scaling":{"type":"su","short_factor":[1.0],"long_factor":[1.0]}"#),
-        "stretched angles of phi3",
+        &other("phi3", r#","rope_scaling":{"type":"su","short_factor":[1.0],"long_factor":[1.0,2.0]}"#),
+        "of 1 positive",
     );
     check(&other("phi3", r#","rope_scaling":{"type":"yarn","factor":2.0}"#), "stretched angles of phi3");
     check(&other("stablelm", r#","num_key_value_heads":4,"qk_layernorm":true"#), "qk_layernorm");
