@@ -118,7 +118,7 @@ impl ImagePreprocessor {
             Some(number) => {
                 Resampling::of(number).ok_or_else(|| refused(format!("resample {number} is not from 0 to 5")))?
             }
-            None if matches!(kind, Kind::Vit | Kind::ConvNext) => Resampling::Bilinear,
+            None if kind == Kind::Vit => Resampling::Bilinear,
             None => Resampling::Bicubic,
         };
         let mut crop = None;
@@ -159,7 +159,7 @@ impl ImagePreprocessor {
         };
         let (mean, deviation) = match kind {
             Kind::Clip => (CLIP_MEAN, CLIP_STD),
-            Kind::Siglip | Kind::Vit if plain != "DeiT" => ([0.5; 3], [0.5; 3]),
+            Kind::Siglip | Kind::Vit | Kind::ConvNext if plain != "DeiT" => ([0.5; 3], [0.5; 3]),
             _ => (IMAGENET_MEAN, IMAGENET_STD),
         };
         let (mean, deviation) =

@@ -516,7 +516,8 @@ def classifiers(folder):
         with torch.no_grad():
             logits = model(values).logits
         side = config.image_size
-        size = dict(size=dict(height=side, width=side)) if name == "vit" else dict(size=dict(shortest_edge=side), crop_pct=1.0)
+        size = dict(size=dict(height=side, width=side)) if name == "vit" else dict(
+            size=dict(shortest_edge=side), crop_pct=1.0, image_mean=IMAGENET[0], image_std=IMAGENET[1])
         processor = dict(image_processor_type="ViTImageProcessor" if name == "vit" else "ConvNextImageProcessor", **size)
         written(place, torch.softmax(logits, -1).tolist(), processor)
 
