@@ -122,12 +122,12 @@ impl GivenPrompt {
         if !is_given.contains(&true) {
             return None;
         }
-        let mut next = before.iter().filter(|&&token| token == self.token).count();
+        let first = before.iter().filter(|&&token| token == self.token).count();
         let mut states = vec![0.0; tokens.len() * self.width];
-        for (place, _) in states.chunks_exact_mut(self.width.max(1)).zip(&is_given).filter(|(_, is)| **is) {
+        let places = states.chunks_exact_mut(self.width.max(1)).zip(&is_given).filter(|(_, is)| **is);
+        for (next, (place, _)) in (first..).zip(places) {
             let from = self.states.get(next * self.width..(next + 1) * self.width).unwrap_or_default();
             place.iter_mut().zip(from).for_each(|(place, value)| *place = *value);
-            next += 1;
         }
         Some(GivenChunk { states, is_given, width: self.width })
     }
