@@ -206,7 +206,10 @@ impl ByGroup<'_> {
                 for step in (group * k..(group + 1) * k).step_by(LANES) {
                     // SAFETY: whole vectors of the rows and of the factor.
                     unsafe {
-                        let x: [__m512; M] = std::array::from_fn(|i| _mm512_loadu_ps(rows.add(i * inputs + step)));
+                        let mut x = [_mm512_setzero_ps(); M];
+                        for i in 0..M {
+                            x[i] = _mm512_loadu_ps(rows.add(i * inputs + step));
+                        }
                         for j in 0..TOGETHER {
                             _mm_prefetch::<_MM_HINT_T0>(from[j].wrapping_add(step + AHEAD).cast());
                             let codes = S::wide(from[j].add(step), u16::MAX);
@@ -226,8 +229,11 @@ impl ByGroup<'_> {
                 }
             }
             let mut all = [_mm512_setzero_ps(); LANES];
+            // One by one: what is copied as memory is kept there all the time.
             for i in 0..M {
-                all[i * TOGETHER..][..TOGETHER].copy_from_slice(&totals[i]);
+                for j in 0..TOGETHER {
+                    all[i * TOGETHER + j] = totals[i][j];
+                }
             }
             let mut sums = [0.0f32; LANES];
             // SAFETY: an array of one vector's length; outputs of this thread.
@@ -326,7 +332,11 @@ impl ByGroup<'_> {
     unsafe fn store_turned(&self, totals: [__m512; TILE], first_row: usize, outputs: Range<usize>) {
         let MatMul { m, n, .. } = *self.problem;
         let mask = ((1u32 << outputs.len()) - 1) as u16;
-        let rows = turn(totals.map(|total| _mm512_castps_si512(total)));
+        let mut rows = [_mm512_setzero_si512(); TILE];
+        for i in 0..TILE {
+            rows[i] = _mm512_castps_si512(totals[i]);
+        }
+        let rows = turn(rows);
         for (i, row) in rows.into_iter().enumerate().take(m - first_row) {
             // SAFETY: the mask keeps to the outputs.
             unsafe {

@@ -206,17 +206,18 @@ impl Few<'_> {
         }
         let mask = if outputs.len() == GROUP { u32::MAX } else { (1 << outputs.len()) - 1 };
         let row = 2 * rhs.row_stride;
-        let read = |p: usize| {
-            if p >= steps {
-                return _mm512_setzero_si512();
-            }
-            let at = from.wrapping_offset(p as isize * row);
-            _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(AHEAD).cast());
-            // SAFETY: the mask keeps to the outputs, and the step is the matrix's.
-            unsafe { _mm512_maskz_loadu_epi16(mask, at.cast()) }
-        };
         for pair in 0..steps.div_ceil(STEPS) * TILE {
-            let (low, high) = (read(2 * pair), read(2 * pair + 1));
+            let mut both = [_mm512_setzero_si512(); 2];
+            for i in 0..2 {
+                let p = 2 * pair + i;
+                if p < steps {
+                    let at = from.wrapping_offset(p as isize * row);
+                    _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(AHEAD).cast());
+                    // SAFETY: the mask keeps to the outputs, and the step is the matrix's.
+                    both[i] = unsafe { _mm512_maskz_loadu_epi16(mask, at.cast()) };
+                }
+            }
+            let [low, high] = both;
             let place = to.wrapping_add(pair / TILE * 2 * BYTES + pair % TILE * ROW);
             // SAFETY: a row of each tile of the pair.
             unsafe {

@@ -484,15 +484,18 @@ impl Skinny<'_> {
                     _mm_prefetch::<_MM_HINT_T0>(row.wrapping_offset(ahead).wrapping_add(step).cast());
                 }
                 // SAFETY: whole vectors of steps that the rows and the vectors have.
-                unsafe { self.dot_lanes::<S, M, TOGETHER>(&rows, step, u16::MAX, &mut totals) };
+                totals = unsafe { self.dot_lanes::<S, M, TOGETHER>(rows, step, u16::MAX, totals) };
             }
             if rest != 0 {
                 // SAFETY: the mask keeps to the steps that are left.
-                unsafe { self.dot_lanes::<S, M, TOGETHER>(&rows, whole, rest, &mut totals) };
+                totals = unsafe { self.dot_lanes::<S, M, TOGETHER>(rows, whole, rest, totals) };
             }
             let mut all = [_mm512_setzero_ps(); LANES];
+            // One by one: what is copied as memory is kept there all the time.
             for i in 0..M {
-                all[i * TOGETHER..][..TOGETHER].copy_from_slice(&totals[i]);
+                for j in 0..TOGETHER {
+                    all[i * TOGETHER + j] = totals[i][j];
+                }
             }
             let mut sums = [0.0f32; LANES];
             // SAFETY: an array of one vector's length.
@@ -507,23 +510,25 @@ impl Skinny<'_> {
         }
     }
 
-    /// Adds the products of some steps to the totals.
+    /// The totals and the products of some steps.
     ///
     /// # Safety
     /// As [`Skinny::dot`]; the steps of the mask are readable in the rows and the vectors.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    #[inline(always)]
     unsafe fn dot_lanes<S: Wide, const M: usize, const TOGETHER: usize>(
         &self,
-        rows: &[*const S::Elem; TOGETHER],
+        rows: [*const S::Elem; TOGETHER],
         step: usize,
         mask: u16,
-        totals: &mut [[__m512; TOGETHER]; M],
-    ) {
+        mut totals: [[__m512; TOGETHER]; M],
+    ) -> [[__m512; TOGETHER]; M] {
         // SAFETY: the caller's promise.
         unsafe {
-            let vectors: [__m512; M] =
-                std::array::from_fn(|i| _mm512_maskz_loadu_ps(mask, self.vectors.add(i * self.steps + step)));
+            // No closures here: they are compiled without the instructions of this function where they are not inlined.
+            let mut vectors = [_mm512_setzero_ps(); M];
+            for i in 0..M {
+                vectors[i] = _mm512_maskz_loadu_ps(mask, self.vectors.add(i * self.steps + step));
+            }
             for j in 0..TOGETHER {
                 let row = S::wide(rows[j].wrapping_add(step), mask);
                 for i in 0..M {
@@ -531,6 +536,7 @@ impl Skinny<'_> {
                 }
             }
         }
+        totals
     }
 
     /// # Safety
@@ -548,17 +554,21 @@ impl Skinny<'_> {
 }
 
 /// The sum of all lanes of each vector, in the vectors' order.
+#[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) fn sums_of_lanes(vectors: &[__m512; LANES]) -> __m512 {
-    let add = |low, high| _mm512_add_ps(low, high);
     // Each quarter of a register has sums of four vectors.
-    let fours: [__m512; 4] = std::array::from_fn(|i| {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|j| vectors[4 * i + j]);
-        let ab = _mm512_castps_pd(add(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
-        let cd = _mm512_castps_pd(add(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)));
-        add(_mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd)), _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd)))
-    });
-    let pair = |a, b| add(_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xEE>(a, b));
-    let (low, high) = (pair(fours[0], fours[1]), pair(fours[2], fours[3]));
-    add(_mm512_shuffle_f32x4::<0x88>(low, high), _mm512_shuffle_f32x4::<0xDD>(low, high))
+    let mut fours = [_mm512_setzero_ps(); 4];
+    for i in 0..4 {
+        let (a, b) = (vectors[4 * i], vectors[4 * i + 1]);
+        let (c, d) = (vectors[4 * i + 2], vectors[4 * i + 3]);
+        let ab = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
+        let cd = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)));
+        let (low, high) = (_mm512_unpacklo_pd(ab, cd), _mm512_unpackhi_pd(ab, cd));
+        fours[i] = _mm512_add_ps(_mm512_castpd_ps(low), _mm512_castpd_ps(high));
+    }
+    let [a, b, c, d] = fours;
+    let low = _mm512_add_ps(_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xEE>(a, b));
+    let high = _mm512_add_ps(_mm512_shuffle_f32x4::<0x44>(c, d), _mm512_shuffle_f32x4::<0xEE>(c, d));
+    _mm512_add_ps(_mm512_shuffle_f32x4::<0x88>(low, high), _mm512_shuffle_f32x4::<0xDD>(low, high))
 }
