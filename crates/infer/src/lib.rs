@@ -23,6 +23,7 @@ mod embed;
 mod engine;
 mod error;
 mod fit;
+mod image_embedder;
 mod images;
 mod launched;
 mod load;
@@ -48,7 +49,8 @@ pub use data::MAX_IMAGE_FILE_BYTES;
 pub use embed::{EmbedOptions, Embedder, Pooling, TextEmbedding, TooLong, VectorLength, is_encoder};
 pub use engine::Engine;
 pub use error::Error;
-pub use images::{ClassScore, ImageClassifier, ImageEmbedder, ImageReader, MAX_PROMPT_IMAGES, PromptImage};
+pub use image_embedder::ImageEmbedder;
+pub use images::{ClassScore, ImageClassifier, ImageReader, MAX_PROMPT_IMAGES, PromptImage};
 pub use options::{DraftOptions, InferenceOptions};
 pub use request::{
     FinishReason, MAX_LOG_PROBABILITIES, MAX_LOGIT_BIASES, Request, RequestId, SamplingOptions, TokenEvent,

@@ -1,7 +1,6 @@
 //! Images: what stands for them in prompts, and what classifies them.
 
 mod classify;
-mod embed;
 mod encode;
 
 use std::path::Path;
@@ -14,7 +13,6 @@ use serde_json::Value;
 use tensor::Literal;
 
 pub use self::classify::{ClassScore, ImageClassifier};
-pub use self::embed::ImageEmbedder;
 pub(crate) use self::encode::{GivenChunk, GivenPrompt, ImageEncoder};
 use crate::error::Error;
 use crate::settings::read_json;
@@ -38,7 +36,7 @@ pub struct ImageReader {
 }
 
 /// The image processor of a folder; `None` where it has none.
-fn preprocessor(folder: &Path) -> Result<Option<ImagePreprocessor>, Error> {
+pub(crate) fn preprocessor(folder: &Path) -> Result<Option<ImagePreprocessor>, Error> {
     if let Some(settings) = read_json(&folder.join("preprocessor_config.json"))? {
         return Ok(Some(ImagePreprocessor::of(&settings)?));
     }
@@ -49,7 +47,11 @@ fn preprocessor(folder: &Path) -> Result<Option<ImagePreprocessor>, Error> {
 }
 
 /// Pixels of a file, of so many a side.
-fn read_pixels(preprocessor: Option<&ImagePreprocessor>, file: &[u8], side: usize) -> Result<Literal, Error> {
+pub(crate) fn read_pixels(
+    preprocessor: Option<&ImagePreprocessor>,
+    file: &[u8],
+    side: usize,
+) -> Result<Literal, Error> {
     let Some(preprocessor) = preprocessor else {
         return Err(Error::setting(
             "the folder does not say how images are prepared",

@@ -11,9 +11,9 @@ use tensor::DType;
 use trace::{Donate, Key, Tensor};
 use weights::quant::QuantizedFolder;
 
-use super::{preprocessor, read_pixels};
 use crate::embed::VectorLength;
 use crate::error::Error;
+use crate::images::{preprocessor, read_pixels};
 
 /// The half of a CLIP that reads images, on a device.
 pub struct ImageEmbedder {
