@@ -144,6 +144,9 @@ pub(crate) struct BenchArgs {
     /// Slice that this runs on, as in v6e-1: the time of a token is compared with what the TPU compiler lets expect there.
     #[arg(long, value_name = "SLICE")]
     pub(crate) slice: Option<String>,
+    /// Record what the device does while it is measured into this folder; `tpu profile report` says what took the time.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) profile: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
     #[command(flatten)]

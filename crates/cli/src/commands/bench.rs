@@ -38,6 +38,9 @@ struct Record {
     measured: Benchmark,
     #[serde(skip_serializing_if = "Option::is_none")]
     predicted: Option<Prediction>,
+    /// The file of the profile that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<String>,
 }
 
 /// What is predicted for decoding as many sequences at once.
@@ -84,14 +87,28 @@ pub(crate) fn run(args: &BenchArgs, output: &Output) -> Result<Answer, Failure> 
     let progress = Progress::start();
     progress.step(&format!("loading {}", args.folder));
     let mut engine = Engine::load(&backend, &source, &engine)?;
+    let mut profiled = Ok(());
     let measured = engine.benchmark(options, &mut |done, all| {
         progress.step(&format!("{done} of {all} requests, {} at once", options.concurrency));
+        // All that warm up are done.
+        if done == options.concurrency && args.profile.is_some() {
+            profiled = backend.profiler().start();
+        }
     })?;
+    let profile = match &args.profile {
+        Some(folder) => {
+            profiled?;
+            backend.synchronize()?;
+            backend.profiler().finish()?.map(|profile| profile.write(folder, "bench")).transpose()?
+        }
+        None => None,
+    };
     drop(engine);
     let predicted = args.slice.as_deref().map(|slice| predict(args, slice, &measured, &progress)).transpose()?;
     drop(progress);
     let device = backend.device().kind.clone();
-    let record = Record { version: 1, folder: args.folder.clone(), device, measured, predicted };
+    let profile = profile.map(|path| path.display().to_string());
+    let record = Record { version: 1, folder: args.folder.clone(), device, measured, predicted, profile };
     output.record(&record, || text(&record))?;
     Ok(Answer::Yes)
 }
@@ -169,6 +186,9 @@ fn text(record: &Record) -> String {
             predicted.output_tokens_per_second,
             predicted.measured_over_predicted
         ));
+    }
+    if let Some(profile) = &record.profile {
+        text.push_str(&format!("\nprofile: {profile}\n"));
     }
     if *compiled > 0 {
         text.push_str(&format!("warning: {compiled} programs were compiled meanwhile\n"));
