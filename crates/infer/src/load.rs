@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use nn::hf::{Family, ModelConfig, ParameterReader};
+use nn::hf::{DenseOrder, Family, ModelConfig, ParameterReader};
 use nn::models::{Gpt2, LanguageModel, Llama};
 use nn::quant::{ActivationQuant, MapWeights};
 use runtime::{Backend, TreeArrays};
 use tensor::{DType, Literal, Spec};
-use trace::{Key, Mesh, Tensor, Tree};
+use trace::{CompileTarget, Key, Mesh, Tensor, Tree};
 use train::TrainedModel;
 use weights::TensorRegion;
 use weights::quant::QuantizedFolder;
@@ -48,7 +48,7 @@ pub(crate) fn load(
 
 /// A model with its parameters on one device.
 pub(crate) fn placed<M: LanguageModel>(backend: &Backend, source: &OpenedModel, model: &M) -> Result<M, Error> {
-    ModelWeights::open(source, model)?.placed(backend, None)
+    ModelWeights::open(source, model, DenseOrder::InOut)?.placed(backend, None)
 }
 
 /// A model of a folder with its parameters on one device, sent one by one.
@@ -59,7 +59,7 @@ pub(crate) fn placed_from<M: Tree + MapWeights>(
     model: &M,
     activations: ActivationQuant,
 ) -> Result<M, Error> {
-    let mut reader = ParameterReader::open(files, family, model, activations)?;
+    let mut reader = ParameterReader::open(files, family, model, activations, DenseOrder::InOut)?;
     let mut arrays = Vec::new();
     for path in reader.model().paths() {
         arrays.push(backend.send(&Arc::new(reader.read(&path)?))?);
@@ -130,8 +130,13 @@ impl Loading<'_> {
         draft: Option<(&OpenedModel, D)>,
     ) -> Result<(Box<dyn Steps>, u64), Error> {
         let Loading { backend, sizes, source, .. } = *self;
-        let mut weights = ModelWeights::open(source, model)?;
-        let mut of_draft = draft.map(|(source, model)| ModelWeights::open(source, &model)).transpose()?;
+        // What a GPU reads fastest; rules of meshes know the axes of layers.
+        let order = match backend.compile_target() {
+            CompileTarget::Cuda if self.options.mesh.is_none() => DenseOrder::OutIn,
+            _ => DenseOrder::InOut,
+        };
+        let mut weights = ModelWeights::open(source, model, order)?;
+        let mut of_draft = draft.map(|(source, model)| ModelWeights::open(source, &model, order)).transpose()?;
         let on_mesh = |rules: MeshRules| EngineSharding::new(backend, rules);
         let mesh: Option<&Mesh> = self.options.mesh.as_ref();
         let rules = mesh.map(|mesh| MeshRules::new(mesh, weights.model(), &backend.site())).transpose()?;
@@ -174,13 +179,14 @@ enum ModelWeights<'a, M> {
 
 impl<'a, M: LanguageModel> ModelWeights<'a, M> {
     /// The parameters of a model that is known by types and shapes: all are there, none is read.
-    fn open(source: &'a OpenedModel, model: &M) -> Result<ModelWeights<'a, M>, Error> {
+    fn open(source: &'a OpenedModel, model: &M, order: DenseOrder) -> Result<ModelWeights<'a, M>, Error> {
         Ok(match source {
             OpenedModel::Folder { folder, .. } => ModelWeights::Folder(ParameterReader::open(
                 &folder.files,
                 folder.family(),
                 model,
                 folder.activations(),
+                order,
             )?),
             OpenedModel::Run { run, .. } => ModelWeights::Run(run, model.clone()),
         })

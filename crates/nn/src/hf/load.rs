@@ -25,7 +25,7 @@ struct Findings {
 /// Layers are stacked, matrices turned, and fused projections split as the family needs it. Errors list every tensor that
 /// is missing, unexpected or of another shape.
 pub fn load<P: Tree>(files: &dyn TensorSource, family: Family, model: &P) -> Result<Vec<Literal>, Error> {
-    let plans = plan_leaves(files, family, model, BTreeSet::new(), &|_| false)?;
+    let plans = plan_leaves(files, family, model, &BTreeSet::new(), BTreeSet::new(), &|_| false)?;
     let read = |path: String| match plans.get(&path) {
         Some(plan) => plan.read(files, &path, &plan.whole()),
         None => Err(Error::config(format!("`{path}` was not planned"))),
@@ -80,11 +80,13 @@ pub fn tensor_names<P: Tree>(family: Family, model: &P, path: &str) -> Vec<Strin
 }
 
 /// The tensors that make up each leaf of a model, but for leaves that come from elsewhere, from tensors that are `used` by them.
-/// Nothing is read: the error lists every tensor that is missing, unexpected or of another shape.
+/// Leaves that are `turned` lie as in the files. Nothing is read: the error lists every tensor that is missing, unexpected or of another
+/// shape.
 pub(super) fn plan_leaves<P: Tree>(
     files: &dyn TensorSource,
     family: Family,
     model: &P,
+    turned: &BTreeSet<String>,
     mut used: BTreeSet<String>,
     comes_from_elsewhere: &dyn Fn(&str) -> bool,
 ) -> Result<BTreeMap<String, LeafPlan>, Error> {
@@ -96,6 +98,10 @@ pub(super) fn plan_leaves<P: Tree>(
         let origin = naming
             .origin(&path)
             .ok_or_else(|| Error::config(format!("`{path}` has no name in files of {family:?}")))?;
+        let origin = match turned.contains(&path) {
+            true => Origin { layout: Layout::Same, ..origin },
+            false => origin,
+        };
         let pieces = planned(files, family, &path, &spec, &origin, &mut findings, &mut used)?;
         plans.insert(path, LeafPlan { spec, pieces });
     }

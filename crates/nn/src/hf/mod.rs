@@ -28,7 +28,7 @@ pub use encoder::AnyEncoderConfig;
 pub use load::{load, load_layer, tensor_names};
 pub use packed::{LoadedWeight, PackedForms, WeightChange, load_report};
 pub use peft::{AdapterTensors, is_target, load_adapter, merged_weight, of_whole_stacks, save_adapter, target_modules};
-pub use reader::{LoadedModel, ParameterReader, load_packed};
+pub use reader::{DenseOrder, LoadedModel, ParameterReader, load_packed};
 pub use save::save;
 pub use source::TensorSource;
 pub use speech::read_whisper_config;

@@ -1,6 +1,6 @@
 //! Parameters read one by one, each whole or only the part that a device has: no more of a model is in memory at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tensor::Literal;
 use trace::Tree;
@@ -9,9 +9,11 @@ use weights::quant::QuantizedFolder;
 
 use crate::error::Error;
 use crate::hf::Family;
+use crate::hf::layout::Layout;
 use crate::hf::load::{LeafPlan, plan_leaves};
+use crate::hf::names::Naming;
 use crate::hf::packed::{LoadedWeight, PackedForms, PackedPlan, WeightChange};
-use crate::quant::{ActivationQuant, MapWeights};
+use crate::quant::{ActivationQuant, InputAxis, MapWeights, TurnedTensor, Weight};
 
 /// A model as its files have it.
 #[derive(Clone, Debug)]
@@ -37,10 +39,19 @@ pub fn load_packed<P: Tree + MapWeights>(
     model: &P,
     activations: ActivationQuant,
 ) -> Result<LoadedModel<P>, Error> {
-    let mut reader = ParameterReader::open(files, family, model, activations)?;
+    let mut reader = ParameterReader::open(files, family, model, activations, DenseOrder::InOut)?;
     let params = reader.model().paths().iter().map(|path| reader.read(path)).collect::<Result<Vec<_>, Error>>()?;
     let (model, weights) = reader.finish();
     Ok(LoadedModel { model, params, weights })
+}
+
+/// How dense matrices of matmuls lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DenseOrder {
+    /// `[in, out]`, as layers have them.
+    InOut,
+    /// `[out, in]` where the files have them so: [`Weight::Turned`].
+    OutIn,
 }
 
 /// The files of a model, checked against it by their headers: every parameter is there, none is read yet.
@@ -57,16 +68,31 @@ pub struct ParameterReader<'a, P> {
 }
 
 impl<'a, P: Tree + MapWeights> ParameterReader<'a, P> {
-    /// Checks the files of a model, which is known by types and shapes and dense; weights that are quantized in the files stay so.
-    /// `activations` is what the files say of them.
+    /// Checks the files of a model, which is known by types and shapes and dense; weights that are quantized in the files stay so, others
+    /// lie in an order. `activations` is what the files say of them.
     pub fn open(
         files: &'a QuantizedFolder,
         family: Family,
         model: &P,
         activations: ActivationQuant,
+        order: DenseOrder,
     ) -> Result<ParameterReader<'a, P>, Error> {
         let forms = PackedForms::of(files, family, model, activations)?;
-        let shapes = trace::shapes_of(model, |model| forms.shapes(model))?;
+        let naming = Naming::in_files(files, family, model);
+        let can_turn = |path: &str, axis: InputAxis| {
+            let origin = naming.origin(path).filter(|origin| !origin.has_experts());
+            axis == InputAxis::First && origin.is_some_and(|origin| origin.layout == Layout::Transposed)
+        };
+        let mut turned = BTreeSet::new();
+        let shapes = trace::shapes_of(model, |model| {
+            forms.shapes(model).map_weights(|path, weight, axis| match weight {
+                Weight::Dense(tensor) if order == DenseOrder::OutIn && can_turn(path, axis) => {
+                    turned.insert(path.to_string());
+                    Weight::Turned(TurnedTensor::new(tensor.swap_axes(-2, -1)))
+                }
+                other => other.clone(),
+            })
+        })?;
         let PackedForms { plans: packed, dense, .. } = forms;
         let of_dense = |path: String| {
             let weight =
@@ -75,7 +101,7 @@ impl<'a, P: Tree + MapWeights> ParameterReader<'a, P> {
         };
         let weights = dense.into_iter().map(of_dense).collect();
         let used = packed.values().flat_map(|plan| plan.names.iter().cloned()).collect();
-        let dense = plan_leaves(files, family, &shapes, used, &|path| weight_of(&packed, path).is_some())?;
+        let dense = plan_leaves(files, family, &shapes, &turned, used, &|path| weight_of(&packed, path).is_some())?;
         Ok(ParameterReader { files, model: shapes, dense, packed, parts: BTreeMap::new(), weights })
     }
 

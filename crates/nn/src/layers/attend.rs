@@ -1,7 +1,7 @@
 //! Dot-product attention: masks, positions, and the weighted sum of values, plain or chunked with an online softmax.
 
 use tensor::DType;
-use trace::{Key, Tensor, Tree, custom_vjp, scan};
+use trace::{CompileTarget, Key, Tensor, Tree, custom_vjp, scan};
 
 use super::{dropout, flash};
 
@@ -231,7 +231,16 @@ fn scores(
     scoring: Scoring,
     key_scales: Option<&Tensor>,
 ) -> Tensor {
-    let scores = &query.einsum_as("btgrd,bsgd->bgrts", key, DType::F32) * scoring.scale;
+    let products = match is_one_query(query) {
+        // [kv heads, repeats, keys, head]
+        true => {
+            let (query, key) = (query.squeeze(0).squeeze(0).cast(DType::F32), key.squeeze(0).cast(DType::F32));
+            let sums = (query.expand(2) * key.swap_axes(0, 1).expand(1)).sum(&[3]);
+            sums.expand(2).expand(0)
+        }
+        false => query.einsum_as("btgrd,bsgd->bgrts", key, DType::F32),
+    };
+    let scores = &products * scoring.scale;
     let scores = match key_scales {
         Some(scales) => scores * by_key(scales),
         None => scores,
@@ -275,7 +284,20 @@ fn plain(
     };
     let weights = weights.cast(query.dtype());
     let weights = dropout(&weights, options.dropout_rate, options.dropout_key);
-    weights.einsum("bgrts,bsgd->btgrd", value)
+    match is_one_query(query) {
+        true => {
+            let (weights, value) = (weights.squeeze(3).squeeze(0).cast(DType::F32), value.squeeze(0).cast(DType::F32));
+            let sums = (weights.expand(3) * value.swap_axes(0, 1).expand(1)).sum(&[2]);
+            sums.cast(query.dtype()).expand(0).expand(0)
+        }
+        false => weights.einsum("bgrts,bsgd->btgrd", value),
+    }
+}
+
+/// Whether there is one query `[1, 1, kv heads, repeats, head]` on a GPU: its few products are sums that read the KV cache where it lies;
+/// matmuls would need copies of its parts, and two more programs of the device.
+fn is_one_query(query: &Tensor) -> bool {
+    trace::current_target() == CompileTarget::Cuda && query.dims()[..2] == [1, 1]
 }
 
 /// A tensor `[batch, keys, …]` as blocks `[blocks, batch, block, …]`, filled up with a number.

@@ -1,10 +1,10 @@
 //! Vectors for numbers of a vocabulary, and scores of every entry from a vector.
 
 use tensor::DType;
-use trace::{Contraction, Key, Path, Precision, Tensor, Tree};
+use trace::{Key, Path, Tensor, Tree};
 
 use crate::init::Init;
-use crate::quant::{InputAxis, MapWeights, Weight};
+use crate::quant::{InputAxis, MapWeights, TurnedTensor, Weight};
 
 /// A table of vectors.
 #[derive(Clone, Debug, Tree)]
@@ -33,7 +33,7 @@ impl Embedding {
             Weight::Dense(table) => table.take(0, indices).cast(compute),
             Weight::Quantized(table) => table.rows(indices, compute),
             Weight::Recorded(table, _) => Embedding { weight: (**table).clone() }.apply(indices, compute),
-            Weight::InTraining(table) => table.dense(compute).take(0, indices),
+            table @ (Weight::InTraining(_) | Weight::Turned(_)) => table.dense(compute).take(0, indices),
         }
     }
 
@@ -46,12 +46,10 @@ impl Embedding {
     /// The matmul of each vector with every entry, in `f32`: the logits of a model whose LM head is tied to its embedding.
     #[track_caller]
     pub fn scores(&self, x: &Tensor) -> Tensor {
-        let contraction =
-            Contraction { lhs_sum: vec![x.rank().saturating_sub(1)], rhs_sum: vec![1], ..Contraction::default() };
         match &self.weight {
             Weight::Quantized(table) => table.matmul(x, DType::F32),
             Weight::Recorded(table, _) => Embedding { weight: (**table).clone() }.scores(x),
-            table => x.dot_general(&table.dense(x.dtype()), &contraction, DType::F32, Precision::Default),
+            table => TurnedTensor::new(table.dense(x.dtype())).matmul(x, DType::F32),
         }
     }
 }

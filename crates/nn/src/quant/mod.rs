@@ -28,6 +28,7 @@ mod record;
 mod scaled_matmul;
 mod scheme;
 mod tensor;
+mod turned;
 mod weight;
 
 pub use activations::{QuantizedRows, dequantized_rows, quantized_rows};
@@ -43,5 +44,6 @@ pub use scaled_matmul::{
 };
 pub use scheme::{ActivationQuant, ParseQuantSchemeError, QuantScheme, ZeroPoints, largest_code};
 pub use tensor::{InputAxis, QuantizedTensor};
+pub use turned::TurnedTensor;
 pub use weight::{MapWeights, Weight};
 pub(crate) use weight::{is_kept, map_weights};

@@ -7,13 +7,15 @@ use trace::{Path, Tensor, Tree};
 
 use crate::at_use::at_use;
 use crate::quant::equation::Equation;
-use crate::quant::{InputAxis, QuantScheme, QuantizedTensor, TrainedWeight, record};
+use crate::quant::{InputAxis, QuantScheme, QuantizedTensor, TrainedWeight, TurnedTensor, record};
 
 /// A weight of a layer. A dense one has the path of its field; a quantized one has the paths of its parts below it.
 #[derive(Clone, Debug)]
 pub enum Weight {
     /// Floats.
     Dense(Tensor),
+    /// Floats that lie in memory as files have them.
+    Turned(TurnedTensor),
     /// Codes and scales.
     Quantized(QuantizedTensor),
     /// One whose inputs are recorded under a name, see [`record_inputs`](crate::quant::record_inputs).
@@ -32,6 +34,7 @@ impl Tree for Weight {
     fn visit(&self, path: &mut Path, f: &mut dyn FnMut(&Path, &Tensor)) {
         match self {
             Weight::Dense(tensor) => tensor.visit(path, f),
+            Weight::Turned(turned) => turned.visit(path, f),
             Weight::Quantized(quantized) => quantized.visit(path, f),
             Weight::Recorded(weight, _) => weight.visit(path, f),
             Weight::InTraining(trained) => trained.visit(path, f),
@@ -41,6 +44,7 @@ impl Tree for Weight {
     fn map(&self, path: &mut Path, f: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
         match self {
             Weight::Dense(tensor) => Weight::Dense(tensor.map(path, f)),
+            Weight::Turned(turned) => Weight::Turned(turned.map(path, f)),
             Weight::Quantized(quantized) => Weight::Quantized(quantized.map(path, f)),
             Weight::Recorded(weight, name) => Weight::Recorded(weight.map(path, f), name.clone()),
             Weight::InTraining(trained) => Weight::InTraining(trained.map(path, f)),
@@ -53,6 +57,7 @@ impl Weight {
     pub fn dims(&self) -> &[usize] {
         match self {
             Weight::Dense(tensor) => tensor.dims(),
+            Weight::Turned(turned) => turned.dims(),
             Weight::Quantized(quantized) => quantized.values.dims(),
             Weight::Recorded(weight, _) => weight.dims(),
             Weight::InTraining(trained) => trained.base.dims(),
@@ -64,6 +69,7 @@ impl Weight {
     pub fn dim(&self, axis: isize) -> usize {
         match self {
             Weight::Dense(tensor) => tensor.dim(axis),
+            Weight::Turned(turned) => turned.dim(axis),
             Weight::Quantized(quantized) => quantized.values.dim(axis),
             Weight::Recorded(weight, _) => weight.dim(axis),
             Weight::InTraining(trained) => trained.base.dim(axis),
@@ -75,6 +81,7 @@ impl Weight {
     pub fn dense(&self, dtype: DType) -> Tensor {
         match self {
             Weight::Dense(tensor) => tensor.cast(dtype),
+            Weight::Turned(turned) => turned.dense(dtype),
             Weight::Quantized(quantized) => quantized.dequantized(dtype),
             Weight::Recorded(weight, _) => weight.dense(dtype),
             Weight::InTraining(trained) => trained.dense(dtype),
@@ -86,6 +93,7 @@ impl Weight {
     pub(crate) fn at_use(&self, compute: DType, logical_axes: &[&str]) -> Weight {
         match self {
             Weight::Dense(tensor) => Weight::Dense(at_use(&tensor.cast(compute), logical_axes)),
+            Weight::Turned(turned) => Weight::Turned(turned.at_use(compute, logical_axes)),
             Weight::Quantized(quantized) => {
                 let gathered = |part: &Tensor| at_use(part, &axes_of_part(logical_axes, part.dims()));
                 Weight::Quantized(QuantizedTensor {
@@ -134,6 +142,7 @@ impl Weight {
                 };
                 x.dot_general(&tensor.cast(x.dtype()), &contraction, result, trace::Precision::Default)
             }
+            Weight::Turned(turned) => turned.matmul(x, result),
             Weight::Quantized(quantized) => quantized.matmul(x, result),
             Weight::Recorded(weight, name) => {
                 record::push(name, x);
@@ -148,6 +157,7 @@ impl Weight {
     pub(crate) fn batched_matmul(&self, x: &Tensor) -> Tensor {
         match self {
             Weight::Dense(tensor) => x.matmul(&tensor.cast(x.dtype())),
+            Weight::Turned(turned) => x.matmul(&turned.dense(x.dtype())),
             Weight::Quantized(quantized) => quantized.batched_matmul(x),
             Weight::Recorded(weight, _) => weight.batched_matmul(x),
             Weight::InTraining(trained) => x.matmul(&trained.dense(x.dtype())),

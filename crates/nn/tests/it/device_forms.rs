@@ -2,13 +2,16 @@
 
 use hlo::{Attr, OpKind};
 use kernel::KernelTarget;
+use nn::hf::{self, DenseOrder, ModelConfig, ParameterReader};
 use nn::layers::{AttentionImpl, AttentionMask, CacheStart, Dispatch, Positions, attend};
 use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
+use nn::quant::ActivationQuant;
 use nn::{DTypePolicy, StepOptions};
 use tensor::DType;
-use trace::{CompileTarget, Donate, Function, Key, RematPolicy, Spec, Tensor, for_target, grad};
+use trace::{CompileTarget, Donate, Function, Key, RematPolicy, Spec, Tensor, Tree, for_target, grad};
+use weights::quant::QuantizedFolder;
 
-use crate::harness::{floats, of_floats, of_ints, off_by, run};
+use crate::harness::{floats, of_floats, of_ints, off_by, run, with_key};
 use crate::training::{four, gemma, gpt2, language, llama, losses, tokens};
 
 type Step = (Function, Function);
@@ -146,5 +149,34 @@ fn decode_steps_write_the_same_cache() {
         let (actual, expected) = (floats(actual), floats(expected));
         assert!(expected.iter().any(|&number| number != 0.0));
         assert!(off_by(&actual, &expected) < 1e-5);
+    }
+}
+
+/// Weights that lie as files have them are the same model: one vector is summed along their rows, several are multiplied.
+#[test]
+fn weights_as_files_have_them_give_the_same_logits() {
+    let sizes = llama(None);
+    let params = with_key(7, |key| Llama::init(key, &sizes, &RunOptions::default()));
+    let key = Tensor::of(Spec::new(DType::U32, [2]));
+    let model = trace::shapes_of(&key, |key| Llama::init(&Key::from_data(key), &sizes, &RunOptions::default()));
+    let (model, family) = (model.unwrap(), ModelConfig::Llama(sizes).family());
+    let folder = tempfile::tempdir().unwrap();
+    hf::save(folder.path(), family, &model, &params, u64::MAX).unwrap();
+    let files = QuantizedFolder::open(folder.path()).unwrap();
+    for (length, tokens) in [(1, vec![5]), (3, vec![5, 2, 9])] {
+        let [expected, actual] = [DenseOrder::InOut, DenseOrder::OutIn].map(|order| {
+            let mut reader = ParameterReader::open(&files, family, &model, ActivationQuant::None, order).unwrap();
+            let model = reader.model().clone();
+            let mut inputs: Vec<_> = model.paths().iter().map(|path| reader.read(path).unwrap()).collect();
+            inputs.push(of_ints(&[1, length], &tokens));
+            let shapes = (model, Tensor::of(Spec::new(DType::I32, [1, length])));
+            let traced = for_target(CompileTarget::Cuda, || {
+                trace::trace("logits", &shapes, Donate::Nothing, |(model, tokens)| model.logits(tokens))
+            });
+            let function = traced.unwrap().0;
+            (floats(&run(&function, &inputs)[0]), count(&function, OpKind::DotGeneral))
+        });
+        assert!(off_by(&actual.0, &expected.0) < 1e-5, "{length} tokens");
+        assert_eq!(actual.1 < expected.1, length == 1, "{length} tokens: {} and {} products", actual.1, expected.1);
     }
 }
