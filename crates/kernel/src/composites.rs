@@ -19,8 +19,9 @@ pub const FLASH_BACKWARD: &str = "tpubridge.flash_attention_backward";
 
 /// Attention to a paged KV cache. Operands: the layer `i32 [1]`, the pages of each sequence `i32 [sequences * table]`, positions
 /// filled before its queries and tokens that have queries `i32 [sequences]`, queries `[sequences, kv_heads, queries, head]` (of each KV
-/// head those of its group, token by token), keys and values `[layers, pages, kv_heads, page_size, head]`. Result: like the queries.
-/// Attributes: [`PagedAttributes`].
+/// head those of its group, token by token), keys and values `[layers, pages, kv_heads, page_size, head]`, and where there are attention
+/// sinks `f32 [kv_heads * group]`. Result: like the queries; of queries that are of no token it may be anything. Attributes:
+/// [`PagedAttributes`].
 pub const PAGED_ATTENTION: &str = "tpubridge.paged_attention";
 
 /// RMS norm. Operands: rows `[rows, size]`, weight `[1, size]`. Result: rows. Attributes: [`RmsNormAttributes`].
@@ -91,6 +92,8 @@ pub struct PagedAttributes {
     pub scale: f32,
     /// Sliding window: how many keys a query attends to.
     pub window: Option<usize>,
+    /// A query attends to keys of its own chunk of so many positions.
+    pub chunk: Option<usize>,
     /// Scores become `cap * tanh(scores / cap)`.
     pub soft_cap: Option<f32>,
 }
@@ -104,18 +107,22 @@ impl PagedAttributes {
         if let Some(window) = self.window {
             attrs.set("window", Attr::i64(window as i64));
         }
+        if let Some(chunk) = self.chunk {
+            attrs.set("chunk", Attr::i64(chunk as i64));
+        }
         if let Some(cap) = self.soft_cap {
             attrs.set("soft_cap", float(cap));
         }
         attrs
     }
 
-    /// Those a composite has; what is not written is one head, not scaled, without window and cap.
+    /// Those a composite has; what is not written is one head, not scaled, without window, chunks and cap.
     pub fn of(attrs: &Attrs) -> PagedAttributes {
         PagedAttributes {
             group: size(attrs, "group").unwrap_or(1).max(1),
             scale: float_of(attrs, "scale").unwrap_or(1.0),
             window: size(attrs, "window"),
+            chunk: size(attrs, "chunk"),
             soft_cap: float_of(attrs, "soft_cap"),
         }
     }
@@ -236,8 +243,8 @@ mod tests {
         let full = FlashAttributes { causal: false, window: None, scale: 1.0 };
         assert_eq!(FlashAttributes::of(&Attrs::new()), full);
         assert_eq!(FlashAttributes::of(&full.to_attrs()), full);
-        for (window, soft_cap) in [(None, None), (Some(9), Some(30.0))] {
-            let paged = PagedAttributes { group: 4, scale: 0.25, window, soft_cap };
+        for (window, chunk, soft_cap) in [(None, None, None), (Some(9), None, Some(30.0)), (None, Some(8), None)] {
+            let paged = PagedAttributes { group: 4, scale: 0.25, window, chunk, soft_cap };
             assert_eq!(PagedAttributes::of(&paged.to_attrs()), paged);
         }
         let norm = RmsNormAttributes { epsilon: 1e-5 };

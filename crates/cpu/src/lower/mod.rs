@@ -39,6 +39,9 @@ const MAX_VALUE_BYTES: u64 = 1 << 42;
 /// Composites that are the ops they are named after, where types and attributes are the op's.
 const NAMED_COMPOSITES: &[&str] = &["chlo.erf", "chlo.top_k"];
 
+/// Composites that a kernel of ours computes: they are not replaced by their decompositions.
+const KEPT_COMPOSITES: &[&str] = &[ops::PAGED_ATTENTION];
+
 /// What is made of a program before it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Folding {
@@ -80,6 +83,7 @@ pub(crate) fn simplify(module: Verified, folding: Folding) -> Result<Verified, E
             Folding::Constants => Some(&fold::evaluate),
             Folding::Nothing => None,
         },
+        keep_composites: KEPT_COMPOSITES,
         ..hlo::passes::Options::default()
     };
     let simplified = hlo::passes::canonicalize(annotation::remove(module)?, &options)

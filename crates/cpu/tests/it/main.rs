@@ -8,6 +8,7 @@ mod hostile;
 mod limits;
 mod manual;
 mod optimized;
+mod paged;
 mod passes;
 mod plugin;
 mod plugin_jax;

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use trace::{Key, Tensor, Tree};
 
+use super::paged::attend_paged;
 use crate::init::Init;
 use crate::layers::{
     AttentionOptions, Bias, CachePosition, Context, Heads, KvCache, Linear, RmsNorm, Rope, RopePairs, attend_with,
@@ -159,7 +160,9 @@ impl MultiHeadLatentAttention {
             let (cache, cached) = cache.extended(key, value, at);
             let options = AttentionOptions { kv_scales: cached.scales.as_ref(), ..self.options() };
             let Context { positions, mask, implementation, .. } = *context;
-            let out = attend_with(&query, &cached.keys, &cached.values, positions, mask, implementation, options);
+            let out = attend_paged(&query, &cache, at.layer, at.start, mask, &options).unwrap_or_else(|| {
+                attend_with(&query, &cached.keys, &cached.values, positions, mask, implementation, options)
+            });
             (self.finished(&out), cache)
         })
     }

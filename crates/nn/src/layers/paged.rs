@@ -1,4 +1,5 @@
-//! Attention to a paged KV cache as a composite, which TPUs get as a kernel: pages are read where they lie. Other devices gather them.
+//! Attention to a paged KV cache as a composite, which TPUs and the CPU device have a kernel for: pages are read where they lie. Other
+//! devices gather them.
 
 use kernel::composites::{PAGED_ATTENTION, PagedAttributes};
 use tensor::DType;
@@ -10,8 +11,8 @@ use super::kv_cache::{CacheStart, KvCache};
 /// Queries of one KV head are filled up to a multiple of this: a tile of the kernel.
 const TILE: usize = 16;
 
-/// What the composite takes: the layer, the table of pages, positions filled, tokens, queries, keys, values.
-type Inputs = (Tensor, Tensor, Tensor, Tensor, (Tensor, Tensor, Tensor));
+/// What the composite takes: the layer, the table of pages, positions filled, tokens, queries, keys, values, and attention sinks.
+type Inputs = (Tensor, Tensor, Tensor, Tensor, (Tensor, Tensor, Tensor, Option<Tensor>));
 
 /// Attention of `query [batch, tokens, heads, head]` to the pages of a layer, in which its own keys and values are already; `None` where
 /// the cache is not paged or in codes, or attention has what the kernel has not.
@@ -25,12 +26,13 @@ pub(super) fn attend_paged(
     options: &AttentionOptions<'_>,
 ) -> Option<Tensor> {
     let CacheStart::Pages { filled, tokens, table } = start else { return None };
-    let window = match mask {
-        AttentionMask::Full | AttentionMask::Chunk(_) | AttentionMask::Around(_) => return None,
-        AttentionMask::Causal => None,
-        AttentionMask::SlidingWindow(size) => Some(size),
+    let (window, chunk) = match mask {
+        AttentionMask::Full | AttentionMask::Around(_) => return None,
+        AttentionMask::Causal => (None, None),
+        AttentionMask::SlidingWindow(size) => (Some(size), None),
+        AttentionMask::Chunk(size) => (None, Some(size.max(1))),
     };
-    if cache.scales.is_some() || cache.keys.dtype() != query.dtype() || options.sinks.is_some() {
+    if cache.scales.is_some() || cache.keys.dtype() != query.dtype() {
         return None;
     }
     let [batch, count, heads, head] = [0, 1, 2, 3].map(|axis| query.dims()[axis]);
@@ -47,10 +49,11 @@ pub(super) fn attend_paged(
         table,
         filled.clone(),
         tokens.clone(),
-        (by_head, cache.keys.clone(), cache.values.clone()),
+        (by_head, cache.keys.clone(), cache.values.clone(), options.sinks.map(|sinks| sinks.cast(DType::F32))),
     );
     let scale = options.scale.unwrap_or((head as f64).sqrt().recip()) as f32;
-    let attributes = PagedAttributes { group, scale, window, soft_cap: options.soft_cap.map(|cap| cap as f32) };
+    let soft_cap = options.soft_cap.map(|cap| cap as f32);
+    let attributes = PagedAttributes { group, scale, window, chunk, soft_cap };
     let out = on_each_device(&inputs, |inputs| {
         composite(PAGED_ATTENTION, attributes.to_attrs(), inputs, |inputs| gathered(inputs, &attributes))
     });
@@ -60,7 +63,8 @@ pub(super) fn attend_paged(
 
 /// What [`PAGED_ATTENTION`] means.
 #[track_caller]
-fn gathered((layer, table, filled, tokens, (query, keys, values)): &Inputs, attributes: &PagedAttributes) -> Tensor {
+fn gathered(inputs: &Inputs, attributes: &PagedAttributes) -> Tensor {
+    let (layer, table, filled, tokens, (query, keys, values, sinks)) = inputs;
     let [batch, kv_heads, rows, head] = [0, 1, 2, 3].map(|axis| query.dims()[axis]);
     let (count, page) = (table.dim(0) / batch.max(1), keys.dim(3));
     let of_layer = |room: &Tensor| {
@@ -76,17 +80,32 @@ fn gathered((layer, table, filled, tokens, (query, keys, values)): &Inputs, attr
     };
     let lifted = |per_sequence: &Tensor| per_sequence.reshape(&[batch, 1, 1, 1]);
     let token = Tensor::iota(DType::I32, &[1, 1, rows, 1], 2);
-    let token = &token / &Tensor::scalar(DType::I32, attributes.group as f64);
+    let number = |number: usize| Tensor::scalar(DType::I32, number as f64);
+    let token = &token / &number(attributes.group);
     let stands = lifted(filled) + token;
     let key = Tensor::iota(DType::I32, &[1, 1, 1, count * page], 3);
     let mut visible = key.less_equal(&stands);
     if let Some(window) = attributes.window {
-        visible = visible.and(&(&stands - &key).less(&Tensor::scalar(DType::I32, window as f64)));
+        visible = visible.and(&(&stands - &key).less(&number(window)));
+    }
+    if let Some(chunk) = attributes.chunk {
+        visible = visible.and(&(&stands / &number(chunk)).equals(&(&key / &number(chunk))));
     }
     let hidden = visible.select(&scores, &Tensor::scalar(DType::F32, MASK_VALUE));
     // A sequence without tokens sees nothing.
     let any = lifted(tokens).greater(&Tensor::scalar(DType::I32, 0.0)).cast(DType::F32);
-    let weights = (hidden.softmax(-1) * any).cast(query.dtype());
+    let weights = match sinks {
+        None => hidden.softmax(-1),
+        Some(sinks) => {
+            // A score of each head of the group, token by token, that has no value.
+            let group = attributes.group;
+            let places = rows.div_ceil(group);
+            let sinks = sinks.reshape(&[1, kv_heads, 1, group]).broadcast_to(&[batch, kv_heads, places, group]);
+            let sinks = sinks.reshape(&[batch, kv_heads, places * group, 1]).slice(2, 0..rows);
+            Tensor::concat(&[hidden, sinks], -1).softmax(-1).slice(-1, 0..count * page)
+        }
+    };
+    let weights = (weights * any).cast(query.dtype());
     weights.einsum("bhns,bhsd->bhnd", &values)
 }
 
@@ -95,11 +114,13 @@ fn gathered((layer, table, filled, tokens, (query, keys, values)): &Inputs, attr
 fn on_each_device(inputs: &Inputs, f: impl FnOnce(&Inputs) -> Tensor) -> Tensor {
     let Some(rules) = trace::current_rules() else { return f(inputs) };
     // Tables are of whole batches.
-    let (query, keys, _) = &inputs.4;
+    let (query, keys, _, sinks) = &inputs.4;
     let by_heads = rules.sharding(&["", "heads", "", ""], query.dims());
     let of_cache = rules.sharding(&["", "", "heads", "", ""], keys.dims());
     let vector = PartitionSpec::replicated(1);
-    let shardings =
-        [vector.clone(), vector.clone(), vector.clone(), vector, by_heads.clone(), of_cache.clone(), of_cache];
+    let mut shardings =
+        vec![vector.clone(), vector.clone(), vector.clone(), vector, by_heads.clone(), of_cache.clone(), of_cache];
+    // As the KV heads are split, which are fewer.
+    shardings.extend(sinks.as_ref().map(|_| rules.sharding(&["heads"], &[query.dim(1)])));
     shard_map(inputs, &shardings, &[by_heads], f)
 }

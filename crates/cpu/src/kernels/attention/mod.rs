@@ -7,6 +7,7 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub(crate) mod paged;
 #[cfg(test)]
 mod tests;
 mod tiles;

@@ -12,12 +12,15 @@ pub(crate) mod indexing;
 mod manual;
 pub(crate) mod movement;
 pub(crate) mod packing;
+mod paged;
 mod random;
 mod routine;
 mod sorting;
 mod windows;
 
 use hlo::{OpId, OpKind};
+
+pub(crate) use paged::PAGED_ATTENTION;
 
 use super::block::Lowering;
 use crate::error::Error;
@@ -37,6 +40,7 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>, id: OpId) -> Result<(), Error> 
         Some(K::SdyManualComputation) => manual::computation(lowering, op),
         Some(K::CreateToken | K::AfterAll) => lowering.result_slot(op.first_result).map(|_| Some(())),
         Some(K::DotGeneral | K::Dot) => contraction::dot(lowering, id),
+        Some(K::Composite) => paged::attention(lowering, op),
         Some(K::Convolution) => convolution::convolution(lowering, op),
         Some(K::Concatenate) => movement::concatenate(lowering, op),
         Some(K::Pad) => movement::pad(lowering, op),

@@ -32,7 +32,10 @@ fn read(request: &Request<'_>) -> Result<PagedAttention, Error> {
     let [entries] = request.dims(KERNEL, 1)?;
     let [sequences, kv_heads, queries, depth] = request.dims(KERNEL, 4)?;
     let [layers, pages, _, page_size, _] = request.dims(KERNEL, 5)?;
-    let PagedAttributes { group, scale, window, soft_cap } = PagedAttributes::of(request.attributes);
+    let PagedAttributes { group, scale, window, chunk, soft_cap } = PagedAttributes::of(request.attributes);
+    if chunk.is_some() || request.operands.len() > 7 {
+        return Err(Error::Shape { kernel: KERNEL, message: "chunks or attention sinks".into() });
+    }
     Ok(PagedAttention {
         sequences,
         kv_heads,
