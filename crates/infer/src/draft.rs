@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 
-use nn::layers::{CacheStart, KvCache};
+use nn::layers::KvCache;
 use nn::models::LanguageModel;
 use runtime::{Backend, Jit, JitSharding};
 use tensor::DType;
@@ -29,6 +29,21 @@ pub(crate) struct DraftRows {
     pub(crate) is_active: Tensor,
     /// How they choose.
     pub(crate) choice: ChoiceRows,
+    /// Their pages, `i32 [rows, pages]`, where the KV cache has pages.
+    pub(crate) table: Option<Tensor>,
+}
+
+/// Tokens that are read into a row.
+#[derive(Clone, Tree)]
+pub(crate) struct DraftPrompt {
+    /// `i32 [1, tokens]`.
+    pub(crate) tokens: Tensor,
+    /// `i32` scalars: the row, positions filled, and the place of the last token among these.
+    pub(crate) row: Tensor,
+    pub(crate) filled: Tensor,
+    pub(crate) last: Tensor,
+    /// Its pages, `i32 [1, pages]`, where the KV cache has pages.
+    pub(crate) table: Option<Tensor>,
 }
 
 /// Drafts tokens, whatever the model.
@@ -36,8 +51,8 @@ pub(crate) trait Drafter {
     /// Tokens that it drafts for a row.
     fn tokens(&self) -> usize;
 
-    /// Reads tokens `i32 [1, tokens]` into a row after positions that are filled.
-    fn prefill(&mut self, tokens: &Tensor, row: &Tensor, filled: &Tensor, context: usize) -> Result<(), Error>;
+    /// Reads tokens into a row after positions that are filled.
+    fn prefill(&mut self, prompt: DraftPrompt, context: usize) -> Result<(), Error>;
 
     /// Drafts so many tokens of the first `count` rows, `i32 [count, tokens]`, and reads them into the cache. Of no tokens it reads the
     /// last one only, and gives none.
@@ -50,11 +65,11 @@ pub(crate) trait Drafter {
         tokens: usize,
     ) -> Result<Option<Tensor>, Error>;
 
-    /// Copies what is in a row, up to so many positions, into another.
-    fn copy_row(&mut self, from: &Tensor, to: &Tensor, positions: usize) -> Result<(), Error>;
+    /// Copies what is in a row or page, up to so many positions, into another.
+    fn copy(&mut self, from: &Tensor, to: &Tensor, positions: usize) -> Result<(), Error>;
 
     /// Compiles what [`Drafter::prefill`] needs for these sizes.
-    fn warm_up_prefill(&mut self, tokens: &Tensor, row: &Tensor, context: usize) -> Result<(), Error>;
+    fn warm_up_prefill(&mut self, prompt: DraftPrompt, context: usize) -> Result<(), Error>;
 
     /// Compiles what [`Drafter::draft`] needs for these sizes.
     fn warm_up_draft(
@@ -66,6 +81,9 @@ pub(crate) trait Drafter {
         tokens: usize,
     ) -> Result<(), Error>;
 
+    /// Compiles what [`Drafter::copy`] needs for so many positions.
+    fn warm_up_copy(&mut self, from: &Tensor, to: &Tensor, positions: usize) -> Result<(), Error>;
+
     /// Programs compiled so far.
     fn num_compiled(&self) -> usize;
 }
@@ -76,10 +94,9 @@ struct DraftState {
     cache: KvCache,
 }
 
-/// One prefill: the tokens, the row, positions filled.
-type PrefillInput = (Tensor, Tensor, Tensor);
 type DraftKey = (usize, usize, ChoiceShape, usize);
-type PrefillJit<D> = Jit<(DraftState, D, PrefillInput), DraftState>;
+type PrefillJit<D> = Jit<(DraftState, D, DraftPrompt), DraftState>;
+type CopyJit = Jit<(DraftState, Tensor, Tensor), DraftState>;
 type DraftJit<D> = Jit<(DraftState, D, DraftRows), (DraftState, Option<Tensor>)>;
 
 /// A model that drafts.
@@ -95,7 +112,7 @@ pub(crate) struct ModelDrafter<D: LanguageModel + 'static> {
     state: Option<DraftState>,
     prefill: HashMap<usize, PrefillJit<D>>,
     draft: HashMap<DraftKey, DraftJit<D>>,
-    copy: HashMap<usize, Jit<(DraftState, Tensor, Tensor), DraftState>>,
+    copy: HashMap<usize, CopyJit>,
 }
 
 impl<D: LanguageModel + 'static> ModelDrafter<D> {
@@ -108,7 +125,8 @@ impl<D: LanguageModel + 'static> ModelDrafter<D> {
         sizes: StepSizes,
     ) -> Result<Self, Error> {
         let shapes = model.clone();
-        let make = move |(): &()| DraftState { cache: shapes.cache(sizes.rows, sizes.positions()) };
+        let (batch, positions) = sizes.cache();
+        let make = move |(): &()| DraftState { cache: shapes.cache(batch, positions) };
         let on_mesh = on.as_ref().map(EngineSharding::programs);
         let state = Some(Jit::new(backend, "empty_draft_cache", Donate::Nothing, make).on(on_mesh).call(())?);
         Ok(ModelDrafter {
@@ -137,14 +155,16 @@ impl<D: LanguageModel + 'static> ModelDrafter<D> {
 
     fn prefill_program(&mut self, context: usize) -> &mut PrefillJit<D> {
         let on = self.jit_sharding();
-        let backend = &self.backend;
+        let (backend, sizes) = (&self.backend, self.sizes);
         self.prefill.entry(context).or_insert_with(|| {
             let program = Jit::new(
                 backend,
                 "draft_prefill",
                 Donate::First,
-                move |(state, model, (tokens, row, filled)): &(DraftState, D, PrefillInput)| {
-                    let start = CacheStart::Row { row: row.clone(), filled: filled.clone(), context };
+                move |(state, model, prompt): &(DraftState, D, DraftPrompt)| {
+                    let DraftPrompt { tokens, row, filled, last, table } = prompt;
+                    let count = last + &Tensor::scalar(DType::I32, 1.0);
+                    let start = sizes.row_start(row, filled, &count, table.as_ref(), context);
                     DraftState { cache: model.extend(tokens, &start, &state.cache).1 }
                 },
             );
@@ -152,27 +172,37 @@ impl<D: LanguageModel + 'static> ModelDrafter<D> {
         })
     }
 
+    fn copy_program(&mut self, positions: usize) -> &mut CopyJit {
+        let on = self.jit_sharding();
+        let backend = &self.backend;
+        self.copy.entry(positions).or_insert_with(|| {
+            let copy = move |(state, from, to): &(DraftState, Tensor, Tensor)| DraftState {
+                cache: state.cache.with_copied_row(from, to, positions),
+            };
+            Jit::new(backend, "copy_draft_row", Donate::First, copy).on(on)
+        })
+    }
+
     fn draft_program(&mut self, key: DraftKey) -> &mut DraftJit<D> {
         let (count, context, shape, tokens) = key;
-        let (vocabulary, unread) = (self.vocabulary, self.sizes.unread(tokens + 1));
+        let (vocabulary, sizes) = (self.vocabulary, self.sizes);
         let on = self.jit_sharding();
         let backend = &self.backend;
         self.draft.entry(key).or_insert_with(|| {
             let program =
                 Jit::new(backend, "draft", Donate::First, move |(state, model, rows): &(DraftState, D, DraftRows)| {
                     let (mut token, filled) = (rows.token.slice(0, 0..count), rows.filled.slice(0, 0..count));
-                    let first = rows.is_active.select(&filled, &filled.full_like(unread as f64));
                     let mut cache = state.cache.clone();
                     let mut drafted = Vec::new();
                     // One more than are drafted: the last draft is read too, in case that all of them hold.
                     for n in 0..=tokens {
-                        let at = |first: &Tensor| first + &Tensor::scalar(DType::I32, n as f64);
-                        let start = CacheStart::Rows { filled: at(&first), context };
+                        let places = (&filled, &rows.is_active);
+                        let start = sizes.rows_start(places, (n, 1), rows.table.as_ref(), context);
                         let (hidden, next) = model.extend(&token.expand(1), &start, &cache);
                         cache = next;
                         if n < tokens {
                             let logits = resized(&model.lm_head(&hidden.squeeze(1)), vocabulary);
-                            let position = at(&filled) + Tensor::scalar(DType::I32, 1.0);
+                            let position = &filled + &Tensor::scalar(DType::I32, (n + 1) as f64);
                             token = choose(&logits, &rows.choice, &position, shape.choice, 0).token;
                             drafted.push(token.clone());
                         }
@@ -201,8 +231,8 @@ impl<D: LanguageModel + 'static> Drafter for ModelDrafter<D> {
         self.tokens
     }
 
-    fn prefill(&mut self, tokens: &Tensor, row: &Tensor, filled: &Tensor, context: usize) -> Result<(), Error> {
-        let input = (self.state()?, self.model.clone(), (tokens.clone(), row.clone(), filled.clone()));
+    fn prefill(&mut self, prompt: DraftPrompt, context: usize) -> Result<(), Error> {
+        let input = (self.state()?, self.model.clone(), prompt);
         self.state = Some(self.prefill_program(context).call(input)?);
         Ok(())
     }
@@ -222,23 +252,23 @@ impl<D: LanguageModel + 'static> Drafter for ModelDrafter<D> {
         Ok(drafted)
     }
 
-    fn copy_row(&mut self, from: &Tensor, to: &Tensor, positions: usize) -> Result<(), Error> {
+    fn copy(&mut self, from: &Tensor, to: &Tensor, positions: usize) -> Result<(), Error> {
         let state = self.state()?;
-        let on = self.jit_sharding();
-        let backend = &self.backend;
-        let program = self.copy.entry(positions).or_insert_with(|| {
-            let copy = move |(state, from, to): &(DraftState, Tensor, Tensor)| DraftState {
-                cache: state.cache.with_copied_row(from, to, positions),
-            };
-            Jit::new(backend, "copy_draft_row", Donate::First, copy).on(on)
-        });
-        self.state = Some(program.call((state, from.clone(), to.clone()))?);
+        self.state = Some(self.copy_program(positions).call((state, from.clone(), to.clone()))?);
         Ok(())
     }
 
-    fn warm_up_prefill(&mut self, tokens: &Tensor, row: &Tensor, context: usize) -> Result<(), Error> {
+    fn warm_up_copy(&mut self, from: &Tensor, to: &Tensor, positions: usize) -> Result<(), Error> {
         let state = self.state()?;
-        let input = (state.clone(), self.model.clone(), (tokens.clone(), row.clone(), row.clone()));
+        let input = (state.clone(), from.clone(), to.clone());
+        self.copy_program(positions).prepare(&input, &AtomicBool::new(false))?;
+        self.state = Some(state);
+        Ok(())
+    }
+
+    fn warm_up_prefill(&mut self, prompt: DraftPrompt, context: usize) -> Result<(), Error> {
+        let state = self.state()?;
+        let input = (state.clone(), self.model.clone(), prompt);
         self.prefill_program(context).prepare(&input, &AtomicBool::new(false))?;
         self.state = Some(state);
         Ok(())

@@ -2,6 +2,9 @@
 //!
 //! A step is started before the tokens of the one before are read: the last token of each row stays on the device as the next
 //! step's input, and what the host does with tokens (text, stop texts, the next requests) is done beside the device's work.
+//!
+//! Where the pages of the KV cache run out, the youngest request gives up its own. It begins again when there is room: its text so far is
+//! read as a prompt, most of it from pages that are still there, and its next token is the one that it would have got.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,17 +17,25 @@ use crate::constraint::{Constraints, Guide, Guided};
 use crate::error::Error;
 use crate::images::{GivenPrompt, ImageEncoder, PromptImage};
 use crate::launched::{Launched, Picked};
-use crate::load::load;
-use crate::options::InferenceOptions;
+use crate::load::{LoadedSteps, load};
+use crate::options::{InferenceOptions, KvLayout};
+use crate::pages::PageCounts;
 use crate::request::{FinishReason, Request, RequestId, TokenEvent};
-use crate::sizes::StepSizes;
-use crate::slots::Slots;
+use crate::rooms::Rooms;
+use crate::sizes::{CacheLayout, StepSizes};
 use crate::source::OpenedModel;
-use crate::steps::{Prefill, RowChoice, Steps};
+use crate::steps::{DecodeRow, Prefill, RowChoice, Steps};
 use crate::text::AnswerText;
 
 /// Most steps that are started ahead.
 const MAX_LOOKAHEAD: usize = 4;
+/// Positions of a page on TPUs, whose kernel needs multiples of it, and elsewhere.
+const TPU_PAGE_SIZE: usize = 128;
+const PAGE_SIZE: usize = 64;
+/// Positions of the largest page.
+const MAX_PAGE_SIZE: usize = 4096;
+/// Most pages: their numbers are `i32`.
+const MAX_PAGES: usize = 1 << 24;
 
 /// A model that answers requests.
 ///
@@ -37,7 +48,7 @@ pub struct Engine {
     sizes: StepSizes,
     vocabulary: usize,
     cache_bytes: u64,
-    slots: Slots,
+    rooms: Rooms,
     waiting: VecDeque<Running>,
     /// The request of each row.
     running: Vec<Option<Running>>,
@@ -69,11 +80,11 @@ struct DraftCounts {
 struct Running {
     id: RequestId,
     request: Request,
-    /// Its images, until they are read.
+    /// Its images, which are encoded when their tokens are read.
     images: Vec<PromptImage>,
-    /// What stands for their tokens.
+    /// What stands for their tokens while these are read.
     given: Option<GivenPrompt>,
-    /// The prompt as it is compared with others.
+    /// What is read before it is decoded, as it is compared with others.
     keys: Vec<u32>,
     generated: Vec<u32>,
     /// Tokens that are being chosen and were not read yet.
@@ -81,6 +92,8 @@ struct Running {
     text: AnswerText,
     /// What may come next, where the answer has a form.
     guide: Option<Guide>,
+    /// The prompt and the tokens that it had when it gave up its pages: they are read again.
+    again: Option<Vec<u32>>,
 }
 
 impl Running {
@@ -91,6 +104,16 @@ impl Running {
             generated: &self.generated,
             allowed: self.guide.as_ref().map(Guide::allowed),
         }
+    }
+
+    /// Tokens that are read before it is decoded.
+    fn to_read(&self) -> &[u32] {
+        self.again.as_deref().unwrap_or(&self.request.prompt)
+    }
+
+    /// Tokens of the prompt and generated.
+    fn num_known(&self) -> usize {
+        self.request.prompt.len() + self.generated.len()
     }
 
     /// Tokens generated, those that were not read yet among them.
@@ -123,7 +146,8 @@ impl Engine {
         let chunk = options.prefill_chunk.next_power_of_two().max(16);
         let run = RunOptions { longest_sequence: Some(options.max_length), ..options.run.clone() };
         let options = &InferenceOptions { run, ..options.clone() };
-        let sizes = StepSizes { rows: options.rows, max_length: options.max_length, chunk };
+        let sizes = StepSizes { rows: options.rows, max_length: options.max_length, chunk, layout: CacheLayout::Rows };
+        let sizes = StepSizes { layout: layout(backend.platform(), options, sizes)?, ..sizes };
         // Before the model, whose memory is checked: this is a part of what is used then.
         let images = match (source, source.images()) {
             (OpenedModel::Folder { folder, .. }, Some(reader)) => {
@@ -131,10 +155,10 @@ impl Engine {
             }
             _ => None,
         };
-        let (steps, cache_bytes) = load(backend, source, options, sizes)?;
-        let lookahead = match (steps.has_drafts(), backend.platform()) {
-            (true, _) => 0,
-            (false, platform) => options.lookahead.unwrap_or(usize::from(*platform != Platform::Cpu)),
+        let LoadedSteps { steps, sizes, cache_bytes } = load(backend, source, options, sizes)?;
+        let lookahead = match (steps.num_drafts(), backend.platform()) {
+            (1.., _) => 0,
+            (0, platform) => options.lookahead.unwrap_or(usize::from(*platform != Platform::Cpu)),
         };
         Ok(Engine {
             steps,
@@ -144,7 +168,7 @@ impl Engine {
             sizes,
             vocabulary: source.vocab_size(),
             cache_bytes,
-            slots: Slots::new(sizes.rows),
+            rooms: Rooms::new(&sizes),
             waiting: VecDeque::new(),
             running: (0..sizes.rows).map(|_| None).collect(),
             launched: VecDeque::new(),
@@ -175,6 +199,11 @@ impl Engine {
     /// Bytes of the KV cache on each device.
     pub fn cache_bytes(&self) -> u64 {
         self.cache_bytes
+    }
+
+    /// What became of the pages of the KV cache; all 0 where it has rows.
+    pub fn page_counts(&self) -> PageCounts {
+        self.rooms.counts()
     }
 
     /// Tokens of the longest sequence.
@@ -254,7 +283,8 @@ impl Engine {
         }
         let text = AnswerText::new(request.sampling.stop.clone());
         let generated = Vec::new();
-        let running = Running { id, request, images, given: None, keys, generated, unread: 0, text, guide };
+        let running =
+            Running { id, request, images, given: None, keys, generated, unread: 0, text, guide, again: None };
         self.waiting.push_back(running);
         Ok(id)
     }
@@ -268,7 +298,7 @@ impl Engine {
         let row = self.running.iter().position(|running| running.as_ref().is_some_and(|running| running.id == id));
         if let Some(row) = row {
             self.running[row] = None;
-            self.slots.release(row);
+            self.rooms.release(row);
             self.ended.push(ended(id, FinishReason::Cancelled));
         }
     }
@@ -291,39 +321,91 @@ impl Engine {
         if self.lookahead == 0 || self.running.iter().flatten().any(needs_text) {
             self.settle(0, &mut events)?;
         }
+        self.reserve(&mut events)?;
         let has_started = self.decode()?;
         self.settle(if has_started { self.lookahead } else { 0 }, &mut events)?;
         Ok(events)
     }
 
     fn is_reading(&self, row: usize, running: &Running) -> bool {
-        self.slots.filled(row) < running.request.prompt.len()
+        self.rooms.filled(row) < running.to_read().len()
+    }
+
+    /// Rows that have their prompt and are to have more tokens, those of the oldest requests first.
+    fn active(&self) -> Vec<usize> {
+        let is_active = |(row, running): &(usize, &Running)| {
+            let started = running.num_started();
+            !self.is_reading(*row, running) && started > 0 && started < running.most_tokens(self.sizes.max_length)
+        };
+        let running = self.running.iter().enumerate().filter_map(|(row, running)| Some((row, running.as_ref()?)));
+        let mut active: Vec<(RequestId, usize)> = running.filter(is_active).map(|(row, of)| (of.id, row)).collect();
+        active.sort_unstable();
+        active.into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// Positions that are filled when the steps that were started are done: all tokens but the last are in the cache then.
+    fn filled_then(running: &Running) -> usize {
+        running.request.prompt.len() + running.num_started() - 1
+    }
+
+    /// Gives every row that is decoded the pages that the next step writes into. Where there is none left, the steps that were started
+    /// are waited for, as requests may end with them; then the youngest request gives up its pages.
+    fn reserve(&mut self, events: &mut Vec<TokenEvent>) -> Result<(), Error> {
+        let more = 1 + self.steps.num_drafts();
+        loop {
+            let mut is_short = false;
+            for row in self.active() {
+                let Some(running) = self.running.get(row).and_then(Option::as_ref) else { continue };
+                let positions = Self::filled_then(running) + more;
+                is_short |= self.rooms.reserve(row, positions).is_err();
+                if is_short {
+                    break;
+                }
+            }
+            if !is_short {
+                return Ok(());
+            }
+            if !self.launched.is_empty() {
+                self.settle(0, events)?;
+                continue;
+            }
+            let youngest =
+                self.running.iter().enumerate().filter_map(|(row, running)| Some((running.as_ref()?.id, row)));
+            match youngest.max() {
+                Some((_, row)) if self.num_running() > 1 => self.preempt(row),
+                _ => return Err(Error::setting("the KV cache has too few pages for one sequence", "report this")),
+            }
+        }
+    }
+
+    /// A request gives up its row and its pages, and waits before all others.
+    fn preempt(&mut self, row: usize) {
+        let Some(mut running) = self.running.get_mut(row).and_then(Option::take) else { return };
+        self.rooms.preempt(row);
+        let known = running.request.prompt.iter().chain(&running.generated).copied().collect();
+        running.again = Some(known);
+        running.keys.truncate(running.request.prompt.len());
+        running.keys.extend_from_slice(&running.generated);
+        (running.given, running.unread) = (None, 0);
+        self.waiting.push_front(running);
     }
 
     /// Starts a step of all rows that have their prompt and are to have more tokens; says whether there were any.
     fn decode(&mut self) -> Result<bool, Error> {
-        let is_active = |(row, running): &(usize, &Option<Running>)| {
-            running.as_ref().is_some_and(|running| {
-                let started = running.num_started();
-                !self.is_reading(*row, running) && started > 0 && started < running.most_tokens(self.sizes.max_length)
-            })
-        };
-        let active: Vec<usize> = self.running.iter().enumerate().filter(is_active).map(|(row, _)| row).collect();
+        let active = self.active();
         if active.is_empty() {
             return Ok(false);
         }
         let of = |row: &usize| self.running.get(*row).and_then(Option::as_ref);
-        // All tokens but the last are in the cache, or are written by steps that were started.
-        let filled = |running: &Running| running.request.prompt.len() + running.num_started() - 1;
-        let longest = active.iter().filter_map(of).map(filled).max().unwrap_or(0);
+        let longest = active.iter().filter_map(of).map(Self::filled_then).max().unwrap_or(0);
         let rows = active.iter().filter_map(|row| of(row).map(|running| (*row, running.id, *row))).collect();
-        let choices: Vec<Option<RowChoice<'_>>> = self
-            .running
-            .iter()
-            .enumerate()
-            .map(|(row, running)| running.as_ref().filter(|_| active.contains(&row)).map(Running::choice))
-            .collect();
-        let tokens = self.steps.decode(&choices, longest)?;
+        let rooms = &self.rooms;
+        let decoded = self.running.iter().enumerate().map(|(row, running)| {
+            let running = running.as_ref().filter(|_| active.contains(&row))?;
+            Some(DecodeRow { choice: running.choice(), table: rooms.table(row) })
+        });
+        let decoded: Vec<Option<DecodeRow<'_>>> = decoded.collect();
+        let tokens = self.steps.decode(&decoded, longest)?;
         self.launched.push_back(LaunchedStep { tokens, rows });
         for row in active {
             if let Some(running) = self.running.get_mut(row).and_then(Option::as_mut) {
@@ -354,9 +436,11 @@ impl Engine {
                     if n == 0 {
                         running.unread = running.unread.saturating_sub(1);
                     }
-                    // The token before is in the cache now.
-                    if let Some(before) = running.generated.last() {
-                        self.slots.written(row, std::slice::from_ref(before));
+                    // The token before is in the cache now, if it was not read as a prompt.
+                    if let Some(before) = running.generated.last()
+                        && self.rooms.filled(row) < running.num_known()
+                    {
+                        self.rooms.written(row, std::slice::from_ref(before));
                     }
                     events.push(self.take(row, picked)?);
                 }
@@ -376,28 +460,34 @@ impl Engine {
     /// Gives free rows to requests that wait, in their order.
     fn admit(&mut self) -> Result<(), Error> {
         while let Some(next) = self.waiting.front() {
-            let Some(taken) = self.slots.take(&next.keys) else { return Ok(()) };
-            if let Some(from) = taken.copy_from {
-                self.steps.copy_row(from, taken.slot, taken.reused)?;
+            let Some(taken) = self.rooms.take(&next.keys) else { return Ok(()) };
+            if let Some(copy) = taken.copy {
+                self.steps.copy(copy)?;
             }
-            self.running[taken.slot] = self.waiting.pop_front();
+            self.running[taken.row] = self.waiting.pop_front();
         }
         Ok(())
     }
 
-    /// Reads the next chunk of a row's prompt; the last one chooses the first token.
+    /// Reads the next chunk of a row's prompt; the last one chooses the next token.
     fn read_chunk(&mut self, row: usize) -> Result<(), Error> {
         let Some(running) = self.running.get_mut(row).and_then(Option::as_mut) else { return Ok(()) };
-        if let Some(encoder) = self.images.as_mut().filter(|_| !running.images.is_empty()) {
-            running.given = Some(encoder.encode(&std::mem::take(&mut running.images))?);
-        }
+        let text = running.again.as_deref().unwrap_or(&running.request.prompt);
+        self.rooms.find_more(row, &running.keys);
+        let filled = self.rooms.filled(row);
+        let end = (filled + self.sizes.chunk).min(text.len());
+        let (tokens, is_last) = (&text[filled..end], end == text.len());
         let prompt = &running.request.prompt;
-        let filled = self.slots.filled(row);
-        let end = (filled + self.sizes.chunk).min(prompt.len());
-        let (tokens, is_last) = (&prompt[filled..end], end == prompt.len());
-        let given = running.given.as_ref().and_then(|given| given.chunk(&prompt[..filled], tokens));
-        let launched = self.steps.prefill(&Prefill { row, filled, tokens, given, choice: running.choice() })?;
-        self.slots.written(row, &running.keys[filled..end]);
+        if let Some(encoder) = self.images.as_mut().filter(|_| !running.images.is_empty())
+            && running.given.is_none()
+            && encoder.has_images(&prompt[filled.min(prompt.len())..])
+        {
+            running.given = Some(encoder.encode(&running.images)?);
+        }
+        let given = running.given.as_ref().and_then(|given| given.chunk(prompt, filled..end));
+        let (table, choice) = (self.rooms.table(row), running.choice());
+        let launched = self.steps.prefill(&Prefill { row, filled, tokens, given, table, choice })?;
+        self.rooms.written(row, &running.keys[filled..end]);
         if is_last {
             running.given = None;
             self.launched.push_back(LaunchedStep { tokens: launched, rows: vec![(row, running.id, 0)] });
@@ -440,10 +530,41 @@ impl Engine {
         let event = TokenEvent { id: running.id, token: Some(token), likeliest, text, finish };
         if finish.is_some() {
             self.running[row] = None;
-            self.slots.release(row);
+            self.rooms.release(row);
         }
         Ok(event)
     }
+}
+
+/// How sequences lie in the KV cache of a device.
+fn layout(platform: &Platform, options: &InferenceOptions, sizes: StepSizes) -> Result<CacheLayout, Error> {
+    let is_narrow = options.run.kv_cache_dtype().bits() <= 8;
+    let usual = match platform {
+        Platform::Cuda => KvLayout::Rows,
+        Platform::Tpu if is_narrow => KvLayout::Rows,
+        Platform::Tpu | Platform::Cpu | Platform::Other(_) => KvLayout::Pages,
+    };
+    if options.kv_layout.unwrap_or(usual) == KvLayout::Rows {
+        return Ok(CacheLayout::Rows);
+    }
+    let usual = if *platform == Platform::Tpu { TPU_PAGE_SIZE } else { PAGE_SIZE };
+    let page_size = options.page_size.unwrap_or(usual);
+    if !page_size.is_power_of_two() || page_size > MAX_PAGE_SIZE {
+        return Err(Error::setting(
+            format!("pages of {page_size} positions"),
+            format!("give --page-size a power of two of at most {MAX_PAGE_SIZE}"),
+        ));
+    }
+    let sizes = StepSizes { layout: CacheLayout::Pages { pages: 0, page_size }, ..sizes };
+    let least = sizes.pages_of_longest().unwrap_or(1);
+    let pages = options.pages.unwrap_or_else(|| least.saturating_mul(sizes.rows));
+    if pages < least || pages > MAX_PAGES {
+        return Err(Error::setting(
+            format!("a KV cache of {pages} pages, where one sequence may need {least}"),
+            format!("give --kv-pages from {least} to {MAX_PAGES}, larger pages, or a shorter --max-length"),
+        ));
+    }
+    Ok(CacheLayout::Pages { pages, page_size })
 }
 
 fn ended(id: RequestId, finish: FinishReason) -> TokenEvent {

@@ -9,14 +9,25 @@ use trace::{Mesh, PartitionSpec, Site, Spec, Tree};
 
 use crate::error::Error;
 use crate::sharding::MeshRules;
-use crate::sizes::StepSizes;
+use crate::sizes::{CacheLayout, StepSizes};
 
 /// Weights and cache that leave at least half of a device free leave room for any program.
 const SURELY_FITS: u64 = 2;
+/// Numbers of pages that are tried at most: what programs need besides changes little with them.
+const MAX_POOLS: usize = 4;
 /// Numbers of devices that are tried for a mesh.
 const MESH_SIZES: [usize; 8] = [2, 4, 8, 16, 32, 64, 128, 256];
 /// Options of `tpu quantize` that are tried for the weights, and their schemes.
 const SCHEMES: [(&str, &str); 2] = [("--bits 8", "w8a16"), ("--bits 4", "w4a16-g128")];
+
+/// Who says how many pages there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PagePool {
+    /// The caller.
+    AsAsked,
+    /// The memory of the devices, where that is short.
+    AsFits,
+}
 
 /// Bytes that a model takes of each device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +43,8 @@ impl ModelBytes {
         sizes: StepSizes,
         rules: Option<&MeshRules>,
     ) -> Result<ModelBytes, Error> {
-        let cache = trace::shapes_of(model, |model: &M| model.cache(sizes.rows, sizes.positions()))?;
+        let (batch, positions) = sizes.cache();
+        let cache = trace::shapes_of(model, |model: &M| model.cache(batch, positions))?;
         ModelBytes::with_cache(model, &cache, rules)
     }
 
@@ -80,36 +92,73 @@ impl<'a> EngineMemory<'a> {
         Some(EngineMemory { device: backend.device(), limit: books.limit_bytes?, used: books.used_bytes })
     }
 
-    /// Refuses a model that does not fit, with what would: `bytes` of it and those `beside` it are needed besides `temporaries`,
-    /// which are asked for where they matter.
-    pub(crate) fn check<M: LanguageModel>(
+    /// Sizes with which a model fits: those that are asked for, or fewer pages where that is enough and nobody asked for so many. What
+    /// does not fit is refused, with what would. `bytes_of` are those of the model and of what is beside it; `temporaries` of programs
+    /// are asked for where they matter.
+    pub(crate) fn fitted<M: LanguageModel>(
+        &self,
+        model: &M,
+        asked: StepSizes,
+        pool: PagePool,
+        bytes_of: &dyn Fn(StepSizes) -> Result<(ModelBytes, ModelBytes), Error>,
+        temporaries: &mut dyn FnMut(StepSizes) -> Result<u64, Error>,
+    ) -> Result<StepSizes, Error> {
+        let least = asked.pages_of_longest().filter(|_| pool == PagePool::AsFits);
+        let mut sizes = asked;
+        for _ in 0..MAX_POOLS {
+            let (bytes, beside) = bytes_of(sizes)?;
+            let arrays = self.used.saturating_add(beside.sum()).saturating_add(bytes.sum());
+            if arrays.saturating_mul(SURELY_FITS) <= self.limit {
+                return Ok(sizes);
+            }
+            let temporaries = match temporaries(sizes) {
+                Ok(bytes) => bytes,
+                // Some compilers refuse programs whose arguments are too large.
+                Err(_) if arrays > self.limit => 0,
+                Err(error) => return Err(error),
+            };
+            if arrays.saturating_add(temporaries) <= self.limit {
+                return Ok(sizes);
+            }
+            // Programs for fewer pages need no more than these.
+            let (pages, _) = sizes.cache();
+            let of_page = (bytes.cache.saturating_add(beside.cache) / pages.max(1) as u64).max(1);
+            let taken =
+                [self.used, bytes.weights, beside.weights, temporaries].into_iter().fold(0, u64::saturating_add);
+            let fitting = usize::try_from(self.limit.saturating_sub(taken) / of_page).unwrap_or(usize::MAX);
+            match least {
+                Some(least) if fitting >= least && pages > least => sizes = sizes.with_pages(fitting.min(pages - 1)),
+                _ => {
+                    let sizes = least.map_or(asked, |least| asked.with_pages(least));
+                    let (bytes, beside) = bytes_of(sizes)?;
+                    return Err(self.refusal(model, sizes, &bytes, &beside, temporaries)?);
+                }
+            }
+        }
+        Ok(least.map_or(asked, |least| asked.with_pages(least)))
+    }
+
+    /// Why a model does not fit, and what would.
+    fn refusal<M: LanguageModel>(
         &self,
         model: &M,
         sizes: StepSizes,
         bytes: &ModelBytes,
         beside: &ModelBytes,
-        temporaries: &mut dyn FnMut() -> Result<u64, Error>,
-    ) -> Result<(), Error> {
+        temporaries: u64,
+    ) -> Result<Error, Error> {
         let before = self.used.saturating_add(beside.sum());
-        let arrays = before.saturating_add(bytes.sum());
-        if arrays.saturating_mul(SURELY_FITS) <= self.limit {
-            return Ok(());
-        }
-        let temporaries = match temporaries() {
-            Ok(bytes) => bytes,
-            // Some compilers refuse programs whose arguments are too large.
-            Err(_) if arrays > self.limit => 0,
-            Err(error) => return Err(error),
-        };
-        let needed = arrays.saturating_add(temporaries);
-        if needed <= self.limit {
-            return Ok(());
-        }
-        let cache = trace::shapes_of(model, |model: &M| model.cache(sizes.rows, sizes.positions()))?;
+        let needed = before.saturating_add(bytes.sum()).saturating_add(temporaries);
+        let (batch, positions) = sizes.cache();
+        let cache = trace::shapes_of(model, |model: &M| model.cache(batch, positions))?;
         let cache_type = cache.keys.dtype();
+        let of_longest = match sizes.pages_of_longest() {
+            Some(pages) if pages == batch => " for one sequence",
+            _ => "",
+        };
         let mut parts = vec![
             format!("{} of weights{}", gib(bytes.weights), types_of(model)),
-            format!("{} of KV cache in {cache_type}", gib(bytes.cache)),
+            format!("{} of KV cache in {cache_type}{of_longest}", gib(bytes.cache)),
         ];
         for (count, what) in [
             (beside.sum(), "the draft model"),
@@ -126,10 +175,10 @@ impl<'a> EngineMemory<'a> {
             gib(needed),
             self.device.kind,
             gib(self.limit),
-            gib(needed - self.limit)
+            gib(needed.saturating_sub(self.limit))
         );
         let besides = before.saturating_add(temporaries);
-        Err(Error::setting(message, self.remedies(model, sizes, &cache, bytes, besides)?))
+        Ok(Error::setting(message, self.remedies(model, sizes, &cache, bytes, besides)?))
     }
 
     /// What would fit into a device, so many bytes of which are taken by others.
@@ -143,10 +192,15 @@ impl<'a> EngineMemory<'a> {
     ) -> Result<String, Error> {
         let room = self.limit.saturating_sub(besides);
         let mut all = Vec::new();
-        let row = bytes.cache.div_ceil(sizes.rows.max(1) as u64);
+        let row = bytes.cache.div_ceil(sizes.cache().0.max(1) as u64);
         let rows = room.saturating_sub(bytes.weights).checked_div(row).unwrap_or(0);
-        if rows > 0 {
-            all.push(format!("--batch {rows}, or a shorter --max-length"));
+        match sizes.layout {
+            CacheLayout::Rows if rows > 0 => all.push(format!("--batch {rows}, or a shorter --max-length")),
+            CacheLayout::Pages { pages, .. } if rows > 0 && sizes.pages_of_longest() < Some(pages) => {
+                all.push(format!("--kv-pages {rows}"));
+            }
+            CacheLayout::Pages { .. } if rows > 0 => all.push("a shorter --max-length".into()),
+            CacheLayout::Rows | CacheLayout::Pages { .. } => {}
         }
         let narrow = narrow_cache(cache)?;
         // Of each device as much less as of all of them.

@@ -28,7 +28,9 @@ mod images;
 mod launched;
 mod load;
 mod options;
+mod pages;
 mod request;
+mod rooms;
 mod score;
 pub mod server;
 mod settings;
@@ -51,7 +53,8 @@ pub use engine::Engine;
 pub use error::Error;
 pub use image_embedder::ImageEmbedder;
 pub use images::{ClassScore, ImageClassifier, ImageReader, MAX_PROMPT_IMAGES, PromptImage};
-pub use options::{DraftOptions, InferenceOptions};
+pub use options::{DraftOptions, InferenceOptions, KvLayout};
+pub use pages::PageCounts;
 pub use request::{
     FinishReason, MAX_LOG_PROBABILITIES, MAX_LOGIT_BIASES, Request, RequestId, SamplingOptions, TokenEvent,
     TokenProbability,

@@ -14,23 +14,28 @@ use weights::quant::QuantizedFolder;
 
 use crate::draft::{Drafter, ModelDrafter};
 use crate::error::Error;
-use crate::fit::{EngineMemory, ModelBytes};
+use crate::fit::{EngineMemory, ModelBytes, PagePool};
 use crate::options::{DraftOptions, InferenceOptions};
 use crate::sharding::{EngineSharding, MeshRules};
-use crate::sizes::StepSizes;
+use crate::sizes::{MAX_DRAFT_TOKENS, StepSizes};
 use crate::source::{OpenOptions, OpenedModel};
 use crate::steps::{ModelSteps, Steps};
 
-/// Tokens drafted at most: what a step writes beyond an answer must lie within the row.
-pub(crate) const MAX_DRAFT_TOKENS: usize = 15;
+/// What [`load`] gives.
+pub(crate) struct LoadedSteps {
+    pub(crate) steps: Box<dyn Steps>,
+    pub(crate) sizes: StepSizes,
+    /// Of the KV cache on each device.
+    pub(crate) cache_bytes: u64,
+}
 
-/// A model's programs, with its parameters on the devices, and the bytes of its KV cache.
+/// A model's programs, with its parameters on the devices, their sizes, and the bytes of its KV cache.
 pub(crate) fn load(
     backend: &Backend,
     source: &OpenedModel,
     options: &InferenceOptions,
     sizes: StepSizes,
-) -> Result<(Box<dyn Steps>, u64), Error> {
+) -> Result<LoadedSteps, Error> {
     let draft = options.draft.as_ref().map(|draft| open_draft(draft, source, sizes)).transpose()?;
     let loading = Loading { backend, options, sizes, draft: draft.as_ref(), source };
     let run = source.run_options(&options.run);
@@ -110,7 +115,7 @@ struct Loading<'a> {
 }
 
 impl Loading<'_> {
-    fn model<M: LanguageModel + 'static>(&self, model: &M) -> Result<(Box<dyn Steps>, u64), Error> {
+    fn model<M: LanguageModel + 'static>(&self, model: &M) -> Result<LoadedSteps, Error> {
         match self.draft.map(|draft| (draft, draft.config(), draft.run_options(&self.options.run))) {
             None => self.with_draft(model, None::<(&OpenedModel, Llama)>),
             Some((draft, ModelConfig::Gpt2(config), run)) => {
@@ -128,7 +133,7 @@ impl Loading<'_> {
         &self,
         model: &M,
         draft: Option<(&OpenedModel, D)>,
-    ) -> Result<(Box<dyn Steps>, u64), Error> {
+    ) -> Result<LoadedSteps, Error> {
         let Loading { backend, sizes, source, .. } = *self;
         // What a GPU reads fastest; rules of meshes know the axes of layers.
         let order = match backend.compile_target() {
@@ -147,16 +152,34 @@ impl Loading<'_> {
             _ => None,
         };
         let vocabulary = source.vocab_size();
-        let mut steps = ModelSteps::of_shapes(backend, on.clone(), weights.model().clone(), vocabulary, sizes)?;
-        let bytes = ModelBytes::of(weights.model(), sizes, on.as_ref().map(EngineSharding::rules))?;
-        if let Some(memory) = EngineMemory::of(backend) {
-            let beside = match &of_draft {
-                Some(draft) => ModelBytes::of(draft.model(), sizes, draft_on.as_ref().map(EngineSharding::rules))?,
-                None => ModelBytes::default(),
-            };
-            memory.check(weights.model(), sizes, &bytes, &beside, &mut || steps.temporary_bytes())?;
-        }
-        let cache_bytes = bytes.cache;
+        let shapes =
+            |sizes: StepSizes| ModelSteps::of_shapes(backend, on.clone(), weights.model().clone(), vocabulary, sizes);
+        let mut tried: Option<(StepSizes, ModelSteps<M>)> = None;
+        let sizes = match EngineMemory::of(backend) {
+            None => sizes,
+            Some(memory) => {
+                let bytes_of = |sizes: StepSizes| {
+                    let beside = match &of_draft {
+                        Some(draft) => {
+                            ModelBytes::of(draft.model(), sizes, draft_on.as_ref().map(EngineSharding::rules))?
+                        }
+                        None => ModelBytes::default(),
+                    };
+                    let own = ModelBytes::of(weights.model(), sizes, on.as_ref().map(EngineSharding::rules))?;
+                    Ok::<_, Error>((own, beside))
+                };
+                let pool = if self.options.pages.is_some() { PagePool::AsAsked } else { PagePool::AsFits };
+                memory.fitted(weights.model(), sizes, pool, &bytes_of, &mut |sizes| {
+                    let (_, steps) = tried.insert((sizes, shapes(sizes)?));
+                    steps.temporary_bytes()
+                })?
+            }
+        };
+        let mut steps = match tried {
+            Some((of, steps)) if of == sizes => steps,
+            _ => shapes(sizes)?,
+        };
+        let cache_bytes = ModelBytes::of(weights.model(), sizes, on.as_ref().map(EngineSharding::rules))?.cache;
         let drafter = match (&mut of_draft, &self.options.draft) {
             (Some(draft), Some(options)) => {
                 let model = draft.placed(backend, draft_on.as_ref())?;
@@ -167,7 +190,7 @@ impl Loading<'_> {
         };
         steps.takes_given(source.images().map(|images| images.config().text_width));
         steps.start(weights.placed(backend, on.as_ref())?, drafter)?;
-        Ok((Box::new(steps), cache_bytes))
+        Ok(LoadedSteps { steps: Box::new(steps), sizes, cache_bytes })
     }
 }
 

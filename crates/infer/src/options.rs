@@ -3,12 +3,23 @@
 use std::path::PathBuf;
 
 use nn::models::RunOptions;
+use serde::{Deserialize, Serialize};
 use trace::Mesh;
+
+/// How sequences lie in the KV cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KvLayout {
+    /// In pages: a sequence has as many as it needs, and shares those of a prompt that begins alike.
+    Pages,
+    /// Each in a row that has room for the longest.
+    Rows,
+}
 
 /// Sizes of an engine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InferenceOptions {
-    /// Sequences that are decoded at once: rows of the KV cache.
+    /// Sequences that are decoded at once.
     pub rows: usize,
     /// Tokens of the longest sequence, prompt and answer; at most as many as the model has positions.
     pub max_length: usize,
@@ -23,6 +34,13 @@ pub struct InferenceOptions {
     pub lookahead: Option<usize>,
     /// A model that drafts tokens.
     pub draft: Option<DraftOptions>,
+    /// How sequences lie in the KV cache. If absent in pages, but in rows on GPUs, and for a KV cache in few bits on TPUs: programs there
+    /// would gather pages before they read them.
+    pub kv_layout: Option<KvLayout>,
+    /// Positions of a page, a power of two. If absent 128 on TPUs, whose kernel needs multiples of it, else 64.
+    pub page_size: Option<usize>,
+    /// Pages of the KV cache. If absent as many as all sequences at once may need, or fewer where the devices' memory is short.
+    pub pages: Option<usize>,
 }
 
 impl Default for InferenceOptions {
@@ -35,6 +53,9 @@ impl Default for InferenceOptions {
             mesh: None,
             lookahead: None,
             draft: None,
+            kv_layout: None,
+            page_size: None,
+            pages: None,
         }
     }
 }

@@ -1,24 +1,25 @@
-//! Programs of a model: prefill of one row, decode of many, verification of drafts, and a copy of a row, each compiled for a few
-//! sizes.
+//! Programs of a model: prefill of one row, decode of many, verification of drafts, and a copy of a row or page, each compiled for a
+//! few sizes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use nn::layers::{CacheStart, KvCache};
+use nn::layers::KvCache;
 use nn::models::{GivenStates, LanguageModel};
 use runtime::{Backend, Jit, JitSharding, LoadedProgram};
 use tensor::{DType, Element, Literal, Spec};
 use trace::{Donate, PartitionSpec, Tensor, Tree};
 
 use crate::choose::{BiasRows, Choice, ChoiceRows, Chosen, PenaltyRows, choose};
-use crate::draft::{DraftRows, Drafter};
+use crate::draft::{DraftPrompt, DraftRows, Drafter};
 use crate::error::Error;
 use crate::images::GivenChunk;
 use crate::launched::Launched;
 use crate::request::SamplingOptions;
+use crate::rooms::CacheCopy;
 use crate::sharding::EngineSharding;
-use crate::sizes::{ChoiceShape, LEAST_CONTEXT, LEAST_PREFILL, StepSizes};
+use crate::sizes::{CacheLayout, ChoiceShape, LEAST_CONTEXT, LEAST_PREFILL, StepSizes};
 
 /// A token of no vocabulary.
 const NO_TOKEN: i32 = -1;
@@ -44,7 +45,17 @@ pub(crate) struct Prefill<'a> {
     pub(crate) tokens: &'a [u32],
     /// What stands for some of them.
     pub(crate) given: Option<GivenChunk>,
+    /// The pages of the row, where there are pages.
+    pub(crate) table: &'a [u32],
     pub(crate) choice: RowChoice<'a>,
+}
+
+/// A row that is decoded.
+#[derive(Clone, Copy)]
+pub(crate) struct DecodeRow<'a> {
+    pub(crate) choice: RowChoice<'a>,
+    /// Its pages, where there are pages.
+    pub(crate) table: &'a [u32],
 }
 
 /// A model's programs on a device, whatever the model. Programs are started; what they choose is read later.
@@ -52,15 +63,15 @@ pub(crate) trait Steps {
     /// Reads tokens into a row; chooses the token after them.
     fn prefill(&mut self, prefill: &Prefill<'_>) -> Result<Launched, Error>;
 
-    /// One more token of the rows that have a choice, or several where there are drafts; `longest` is the most positions that one
+    /// One more token of the rows that are there, or several where there are drafts; `longest` is the most positions that one
     /// of them has filled.
-    fn decode(&mut self, rows: &[Option<RowChoice<'_>>], longest: usize) -> Result<Launched, Error>;
+    fn decode(&mut self, rows: &[Option<DecodeRow<'_>>], longest: usize) -> Result<Launched, Error>;
 
-    /// Copies what is in a row, up to so many positions, into another.
-    fn copy_row(&mut self, from: usize, to: usize, positions: usize) -> Result<(), Error>;
+    /// Copies what is in a row or page into another.
+    fn copy(&mut self, copy: CacheCopy) -> Result<(), Error>;
 
-    /// Whether steps may give several tokens of a row.
-    fn has_drafts(&self) -> bool;
+    /// Tokens that a step may write of a row beyond the one that it surely gives.
+    fn num_drafts(&self) -> usize;
 
     /// Programs compiled so far.
     fn num_compiled(&self) -> usize;
@@ -90,6 +101,8 @@ struct PrefillInput {
     filled: Tensor,
     last: Tensor,
     choice: ChoiceRows,
+    /// The row's pages, `i32 [1, pages]`, where there are pages.
+    table: Option<Tensor>,
 }
 
 /// One decode step.
@@ -98,6 +111,8 @@ struct DecodeInput {
     /// `i1 [rows]`: those that others read nothing of are left as they are.
     is_active: Tensor,
     choice: ChoiceRows,
+    /// The rows' pages, `i32 [rows, pages]`, where there are pages.
+    table: Option<Tensor>,
 }
 
 /// One step that verifies drafts.
@@ -119,6 +134,7 @@ struct Verified {
 
 type PrefillJit<M> = Jit<(Rows, M, PrefillInput), (Rows, Chosen)>;
 type DecodeJit<M> = Jit<(Rows, M, DecodeInput), (Rows, Chosen)>;
+type CopyJit = Jit<(Rows, Tensor, Tensor), Rows>;
 type VerifyJit<M> = Jit<(Rows, M, VerifyInput), (Rows, Verified)>;
 
 /// Sizes of a prefill program.
@@ -155,15 +171,18 @@ pub(crate) struct ModelSteps<M: LanguageModel + 'static> {
     prefill: HashMap<PrefillShape, PrefillJit<M>>,
     decode: HashMap<DecodeShape, DecodeJit<M>>,
     verify: HashMap<DecodeShape, VerifyJit<M>>,
-    copy: HashMap<usize, Jit<(Rows, Tensor, Tensor), Rows>>,
+    copy: HashMap<usize, CopyJit>,
     /// What the last decode step was given, so that it is sent again only when it changes.
     sent: Option<(Vec<Option<SamplingOptions>>, DecodeInput)>,
+    /// The tables of pages that the last decode step was given.
+    sent_table: Option<(Vec<i32>, Tensor)>,
 }
 
 /// Rows with nothing in them.
 fn empty_rows<M: LanguageModel>(model: &M, sizes: StepSizes) -> Rows {
     let zeros = Tensor::zeros(DType::I32, &[sizes.rows]);
-    Rows { cache: model.cache(sizes.rows, sizes.positions()), token: zeros.clone(), filled: zeros }
+    let (batch, positions) = sizes.cache();
+    Rows { cache: model.cache(batch, positions), token: zeros.clone(), filled: zeros }
 }
 
 impl<M: LanguageModel + 'static> ModelSteps<M> {
@@ -190,6 +209,7 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
             verify: HashMap::new(),
             copy: HashMap::new(),
             sent: None,
+            sent_table: None,
         })
     }
 
@@ -217,13 +237,15 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
         let choice = ChoiceShape { choice: Choice::Filtered, history: 0, likeliest: 0, biases: 0, is_masked: false };
         let (context, rows) = (self.sizes.context(self.sizes.max_length), self.rows()?);
         let tokens = vec![0; self.sizes.chunk];
-        let prefill = Prefill { row: 0, filled: 0, tokens: &tokens, given: None, choice: row() };
-        let input = (rows.clone(), self.model.clone(), self.prefill_input(&prefill, choice)?);
+        let prefill = Prefill { row: 0, filled: 0, tokens: &tokens, given: None, table: &[], choice: row() };
+        let input = (rows.clone(), self.model.clone(), self.prefill_input(&prefill, choice, context)?);
         let of_prefill = temporary(
             self.prefill_program(PrefillShape { context, choice, has_given: false }).prepare(&input, &go_on)?,
         );
         let all: Vec<_> = (0..self.sizes.rows).map(|_| Some(row())).collect();
-        let input = (rows.clone(), self.model.clone(), self.decode_input(&all, choice)?);
+        let table = self.table(&vec![&[][..]; self.sizes.rows], context)?;
+        let input = DecodeInput { table, ..self.decode_input(&all, choice)? };
+        let input = (rows.clone(), self.model.clone(), input);
         let shape = DecodeShape { rows: self.sizes.rows, context, choice, drafts: 0 };
         let of_decode = temporary(self.decode_program(shape).prepare(&input, &go_on)?);
         self.rows = Some(rows);
@@ -331,13 +353,14 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
     }
 
     fn prefill_program(&mut self, shape: PrefillShape) -> &mut PrefillJit<M> {
-        let (backend, on) = (&self.backend, self.on.as_ref().map(EngineSharding::programs));
+        let (backend, on, sizes) = (&self.backend, self.on.as_ref().map(EngineSharding::programs), self.sizes);
         self.prefill.entry(shape).or_insert_with(|| {
             let PrefillShape { context, choice: shape, .. } = shape;
             let program =
                 Jit::new(backend, "prefill", Donate::First, move |(rows, model, input): &(Rows, M, PrefillInput)| {
-                    let PrefillInput { tokens, given, row, filled, last, choice } = input;
-                    let start = CacheStart::Row { row: row.clone(), filled: filled.clone(), context };
+                    let PrefillInput { tokens, given, row, filled, last, choice, table } = input;
+                    let count = last + &Tensor::scalar(DType::I32, 1.0);
+                    let start = sizes.row_start(row, filled, &count, table.as_ref(), context);
                     let (hidden, cache) = model.extend_with(tokens, given.as_ref(), &start, &rows.cache);
                     let logits = model.lm_head(&hidden.dynamic_slice_in(1, last, 1).squeeze(1));
                     let now_filled = (filled + last + Tensor::scalar(DType::I32, 1.0)).expand(0);
@@ -351,16 +374,14 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
     }
 
     fn decode_program(&mut self, shape: DecodeShape) -> &mut DecodeJit<M> {
-        let (backend, on, unread) =
-            (&self.backend, self.on.as_ref().map(EngineSharding::programs), self.sizes.unread(1));
+        let (backend, on, sizes) = (&self.backend, self.on.as_ref().map(EngineSharding::programs), self.sizes);
         self.decode.entry(shape).or_insert_with(|| {
             let DecodeShape { rows: count, context, choice: shape, .. } = shape;
             let program =
                 Jit::new(backend, "decode", Donate::First, move |(rows, model, input): &(Rows, M, DecodeInput)| {
-                    let DecodeInput { is_active, choice } = input;
+                    let DecodeInput { is_active, choice, table } = input;
                     let (token, filled) = (rows.token.slice(0, 0..count), rows.filled.slice(0, 0..count));
-                    let place = is_active.select(&filled, &filled.full_like(unread as f64));
-                    let start = CacheStart::Rows { filled: place, context };
+                    let start = sizes.rows_start((&filled, is_active), (0, 1), table.as_ref(), context);
                     let (hidden, cache) = model.extend(&token.expand(1), &start, &rows.cache);
                     let now_filled = &filled + &is_active.cast(DType::I32);
                     let logits = model.lm_head(&hidden.squeeze(1));
@@ -376,16 +397,14 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
     /// the first that is not what it chooses.
     fn verify_program(&mut self, shape: DecodeShape) -> &mut VerifyJit<M> {
         let width = shape.drafts + 1;
-        let unread = self.sizes.unread(width);
-        let (backend, on) = (&self.backend, self.on.as_ref().map(EngineSharding::programs));
+        let (backend, on, sizes) = (&self.backend, self.on.as_ref().map(EngineSharding::programs), self.sizes);
         self.verify.entry(shape).or_insert_with(|| {
             let DecodeShape { rows: count, context, choice: shape, drafts: drafted } = shape;
             let program =
                 Jit::new(backend, "verify", Donate::First, move |(rows, model, input): &(Rows, M, VerifyInput)| {
-                    let VerifyInput { rows: DecodeInput { is_active, choice }, drafts } = input;
+                    let VerifyInput { rows: DecodeInput { is_active, choice, table }, drafts } = input;
                     let (token, filled) = (rows.token.slice(0, 0..count), rows.filled.slice(0, 0..count));
-                    let place = is_active.select(&filled, &filled.full_like(unread as f64));
-                    let start = CacheStart::Rows { filled: place, context };
+                    let start = sizes.rows_start((&filled, is_active), (0, width), table.as_ref(), context);
                     let tokens = Tensor::concat(&[token.expand(1), drafts.clone()], 1);
                     let (hidden, cache) = model.extend(&tokens, &start, &rows.cache);
                     let hidden = hidden.reshape(&[count * width, hidden.dim(2)]);
@@ -410,7 +429,48 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
         })
     }
 
-    fn prefill_input(&self, prefill: &Prefill<'_>, shape: ChoiceShape) -> Result<PrefillInput, Error> {
+    fn copy_program(&mut self, positions: usize) -> &mut CopyJit {
+        let (backend, on) = (&self.backend, self.on.as_ref().map(EngineSharding::programs));
+        self.copy.entry(positions).or_insert_with(|| {
+            let copy =
+                Jit::new(backend, "copy_row", Donate::First, move |(rows, from, to): &(Rows, Tensor, Tensor)| Rows {
+                    cache: rows.cache.with_copied_row(from, to, positions),
+                    ..rows.clone()
+                });
+            copy.on(on)
+        })
+    }
+
+    /// Numbers of pages for a program that reads so many positions: those of each row, one after the other. Places without a page have
+    /// any. `None` where there are no pages.
+    fn table_numbers(&self, tables: &[&[u32]], context: usize) -> Option<(Vec<i32>, usize)> {
+        let width = self.sizes.table(context)?;
+        let mut numbers = vec![0; tables.len() * width];
+        for (table, places) in tables.iter().zip(numbers.chunks_mut(width)) {
+            table.iter().zip(places).for_each(|(&page, place)| *place = page as i32);
+        }
+        Some((numbers, width))
+    }
+
+    /// The pages of some rows on the device, `i32 [rows, pages]`.
+    fn table(&self, tables: &[&[u32]], context: usize) -> Result<Option<Tensor>, Error> {
+        let Some((numbers, width)) = self.table_numbers(tables, context) else { return Ok(None) };
+        Ok(Some(self.send(&numbers, &[tables.len(), width])?))
+    }
+
+    /// [`Self::table`] of a decode step, which is sent only when it changes.
+    fn decode_table(&mut self, tables: &[&[u32]], context: usize) -> Result<Option<Tensor>, Error> {
+        let Some((numbers, width)) = self.table_numbers(tables, context) else { return Ok(None) };
+        let dims = [tables.len(), width];
+        let table = match self.sent_table.take() {
+            Some((before, table)) if before == numbers && table.dims() == dims => table,
+            _ => self.send(&numbers, &dims)?,
+        };
+        self.sent_table = Some((numbers, table.clone()));
+        Ok(Some(table))
+    }
+
+    fn prefill_input(&self, prefill: &Prefill<'_>, shape: ChoiceShape, context: usize) -> Result<PrefillInput, Error> {
         let length = self.sizes.prefill(prefill.tokens.len());
         let mut tokens: Vec<i32> = prefill.tokens.iter().map(|&token| token as i32).collect();
         tokens.resize(length, 0);
@@ -429,12 +489,22 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
             filled: scalar(prefill.filled)?,
             last: scalar(prefill.tokens.len().saturating_sub(1))?,
             choice: self.choice_rows(&[Some(prefill.choice)], shape)?,
+            table: self.table(&[prefill.table], context)?,
         })
     }
 
     fn decode_input(&self, rows: &[Option<RowChoice<'_>>], shape: ChoiceShape) -> Result<DecodeInput, Error> {
         let is_active: Vec<bool> = rows.iter().map(Option::is_some).collect();
-        Ok(DecodeInput { is_active: self.send(&is_active, &[rows.len()])?, choice: self.choice_rows(rows, shape)? })
+        let is_active = self.send(&is_active, &[rows.len()])?;
+        Ok(DecodeInput { is_active, choice: self.choice_rows(rows, shape)?, table: None })
+    }
+}
+
+impl PrefillInput {
+    /// The same for a model that drafts.
+    fn for_draft(&self) -> DraftPrompt {
+        let PrefillInput { tokens, row, filled, last, table, .. } = self.clone();
+        DraftPrompt { tokens, row, filled, last, table }
     }
 }
 
@@ -472,10 +542,10 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
     fn prefill(&mut self, prefill: &Prefill<'_>) -> Result<Launched, Error> {
         let shape = self.shape_of(&[Some(prefill.choice)]);
         let has_given = prefill.given.is_some();
-        let input = self.prefill_input(prefill, shape)?;
         let context = self.sizes.context(prefill.filled + prefill.tokens.len());
+        let input = self.prefill_input(prefill, shape, context)?;
         if let Some(drafter) = &mut self.drafter {
-            drafter.prefill(&input.tokens, &input.row, &input.filled, context)?;
+            drafter.prefill(input.for_draft(), context)?;
         }
         let (rows, model) = (self.rows()?, self.model.clone());
         let (rows, chosen) =
@@ -484,9 +554,12 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
         Ok(Launched::one_each(chosen, shape.likeliest.min(self.vocabulary)))
     }
 
-    fn decode(&mut self, rows: &[Option<RowChoice<'_>>], longest: usize) -> Result<Launched, Error> {
+    fn decode(&mut self, rows: &[Option<DecodeRow<'_>>], longest: usize) -> Result<Launched, Error> {
         let count = self.sizes.decode_rows(rows.iter().rposition(Option::is_some).unwrap_or(0));
-        let mut rows: Vec<Option<RowChoice<'_>>> = rows.iter().take(count).copied().collect();
+        let mut tables: Vec<&[u32]> = rows.iter().take(count).map(|row| row.map_or(&[][..], |row| row.table)).collect();
+        tables.resize(count, &[]);
+        let mut rows: Vec<Option<RowChoice<'_>>> =
+            rows.iter().take(count).map(|row| row.map(|row| row.choice)).collect();
         rows.resize_with(count, || None);
         let choice = self.shape_of(&rows);
         let asked: Vec<Option<SamplingOptions>> =
@@ -499,11 +572,13 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
         let depends_on_text = rows.iter().flatten().any(|row| row.sampling.depends_on_text());
         let drafts = self.drafter.as_ref().filter(|_| !depends_on_text).map_or(0, |drafter| drafter.tokens());
         let shape = DecodeShape { rows: count, context: self.sizes.context(longest + 1 + drafts), choice, drafts };
+        let table = self.decode_table(&tables, shape.context)?;
+        let input = DecodeInput { table, ..input };
         let drafted = match (&mut self.drafter, &self.rows) {
             (Some(drafter), Some(state)) => {
                 let (token, filled) = (state.token.clone(), state.filled.clone());
-                let DecodeInput { is_active, choice } = input.clone();
-                let rows = DraftRows { token, filled, is_active, choice };
+                let DecodeInput { is_active, choice, table } = input.clone();
+                let rows = DraftRows { token, filled, is_active, choice, table };
                 drafter.draft(rows, shape.rows, shape.context, shape.choice, drafts)?
             }
             _ => None,
@@ -527,28 +602,22 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
         Ok(launched)
     }
 
-    fn copy_row(&mut self, from: usize, to: usize, positions: usize) -> Result<(), Error> {
-        let context = self.sizes.context(positions);
-        let (from, to) = (self.send(&[from as i32], &[])?, self.send(&[to as i32], &[])?);
+    fn copy(&mut self, copy: CacheCopy) -> Result<(), Error> {
+        let positions = match self.sizes.layout {
+            CacheLayout::Rows => self.sizes.context(copy.positions),
+            CacheLayout::Pages { page_size, .. } => page_size,
+        };
+        let (from, to) = (self.send(&[copy.from as i32], &[])?, self.send(&[copy.to as i32], &[])?);
         if let Some(drafter) = &mut self.drafter {
-            drafter.copy_row(&from, &to, context)?;
+            drafter.copy(&from, &to, positions)?;
         }
         let rows = self.rows()?;
-        let (backend, on) = (&self.backend, self.on.as_ref().map(EngineSharding::programs));
-        let program = self.copy.entry(context).or_insert_with(|| {
-            let copy =
-                Jit::new(backend, "copy_row", Donate::First, move |(rows, from, to): &(Rows, Tensor, Tensor)| Rows {
-                    cache: rows.cache.with_copied_row(from, to, context),
-                    ..rows.clone()
-                });
-            copy.on(on)
-        });
-        self.rows = Some(program.call((rows, from, to))?);
+        self.rows = Some(self.copy_program(positions).call((rows, from, to))?);
         Ok(())
     }
 
-    fn has_drafts(&self) -> bool {
-        self.drafter.is_some()
+    fn num_drafts(&self) -> usize {
+        self.drafter.as_ref().map_or(0, |drafter| drafter.tokens())
     }
 
     fn num_compiled(&self) -> usize {
@@ -566,7 +635,7 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
                 std::iter::successors(Some(first.min(last)), move |&size| (size < last).then(|| (size * 2).min(last)));
             all.collect::<Vec<usize>>()
         };
-        let drafts = self.drafter.as_ref().map_or(0, |drafter| drafter.tokens());
+        let drafts = self.num_drafts();
         let contexts = doubled(LEAST_CONTEXT, self.sizes.context(self.sizes.max_length + drafts));
         let lengths = doubled(LEAST_PREFILL, self.sizes.chunk);
         let batches = doubled(1, self.sizes.rows);
@@ -586,18 +655,19 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
             for &context in &contexts {
                 for &length in lengths.iter().filter(|&&length| length <= context) {
                     let tokens = vec![0; length];
-                    let prefill = |given| Prefill { row: 0, filled: 0, tokens: &tokens, given, choice: row() };
+                    let prefill =
+                        |given| Prefill { row: 0, filled: 0, tokens: &tokens, given, table: &[], choice: row() };
                     if let Some(width) = self.given_width {
                         let states = vec![0.0; length * width];
                         let given = GivenChunk { states, is_given: vec![false; length], width };
-                        let input = self.prefill_input(&prefill(Some(given)), shape)?;
+                        let input = self.prefill_input(&prefill(Some(given)), shape, context)?;
                         let input = (rows.clone(), self.model.clone(), input);
                         let shape = PrefillShape { context, choice: shape, has_given: true };
                         self.prefill_program(shape).prepare(&input, &go_on)?;
                     }
-                    let input = (rows.clone(), self.model.clone(), self.prefill_input(&prefill(None), shape)?);
+                    let input = (rows.clone(), self.model.clone(), self.prefill_input(&prefill(None), shape, context)?);
                     if let Some(drafter) = &mut self.drafter {
-                        drafter.warm_up_prefill(&input.2.tokens, &input.2.row, context)?;
+                        drafter.warm_up_prefill(input.2.for_draft(), context)?;
                     }
                     let shape = PrefillShape { context, choice: shape, has_given: false };
                     self.prefill_program(shape).prepare(&input, &go_on)?;
@@ -606,7 +676,8 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
                 }
                 for &count in &batches {
                     let of: Vec<_> = (0..count).map(|_| Some(row())).collect();
-                    let input = self.decode_input(&of, shape)?;
+                    let table = self.table(&vec![&[][..]; count], context)?;
+                    let input = DecodeInput { table, ..self.decode_input(&of, shape)? };
                     let decode = DecodeShape { rows: count, context, choice: shape, drafts };
                     match &mut self.drafter {
                         None => {
@@ -614,9 +685,9 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
                             self.decode_program(decode).prepare(&input, &go_on)?;
                         }
                         Some(drafter) => {
-                            let DecodeInput { is_active, choice } = input.clone();
+                            let DecodeInput { is_active, choice, table } = input.clone();
                             let (token, filled) = (rows.token.clone(), rows.filled.clone());
-                            let of_draft = DraftRows { token, filled, is_active, choice };
+                            let of_draft = DraftRows { token, filled, is_active, choice, table };
                             drafter.warm_up_draft(of_draft, count, context, shape, drafts)?;
                             let drafted = Tensor::of(Spec::new(DType::I32, [count, drafts]));
                             let input = VerifyInput { rows: input, drafts: drafted };
@@ -628,6 +699,13 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
                     progress(done, all);
                 }
             }
+        }
+        if let CacheLayout::Pages { page_size, .. } = self.sizes.layout {
+            let page = self.send(&[0i32], &[])?;
+            if let Some(drafter) = &mut self.drafter {
+                drafter.warm_up_copy(&page, &page, page_size)?;
+            }
+            self.copy_program(page_size).prepare(&(rows.clone(), page.clone(), page), &go_on)?;
         }
         self.rows = Some(rows);
         progress(all, all);

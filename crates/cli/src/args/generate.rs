@@ -51,6 +51,15 @@ pub(crate) struct ModelArgs {
     /// Element type of the KV cache: bf16, f32, int8, int4 or fp8; default: that of activations.
     #[arg(long, value_name = "TYPE")]
     pub(crate) kv_cache: Option<String>,
+    /// How sequences lie in the KV cache: pages or rows; default: pages, but rows on GPUs.
+    #[arg(long, value_name = "LAYOUT")]
+    pub(crate) kv_layout: Option<String>,
+    /// Pages of the KV cache; default: as many as all sequences at once may need, or fewer where memory is short.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) kv_pages: Option<usize>,
+    /// Positions of a page, a power of two; default: 64, on TPUs 128.
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) page_size: Option<usize>,
     /// Precision of a folder's parameters and activations: f32, or bf16.
     #[arg(long, default_value = "f32")]
     pub(crate) precision: DTypePolicy,

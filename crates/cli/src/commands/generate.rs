@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use infer::{
-    ChatTemplate, DraftOptions, Engine, FinishReason, InferenceOptions, Message, OpenOptions, OpenedModel,
+    ChatTemplate, DraftOptions, Engine, FinishReason, InferenceOptions, KvLayout, Message, OpenOptions, OpenedModel,
     OutputFormat, PromptImage, Request, RequestId, SamplingOptions, TokenEvent, TokenProbability,
 };
 use nn::LayerIteration;
@@ -175,7 +175,19 @@ pub(super) fn device_config(args: &ModelArgs) -> Result<Config, Failure> {
 /// How a model is served, but for sizes.
 pub(super) fn engine_options(args: &ModelArgs) -> Result<InferenceOptions, Failure> {
     let draft = args.draft.clone().map(|folder| DraftOptions { folder, tokens: args.draft_tokens });
-    Ok(InferenceOptions { run: run_options(args)?, mesh: args.mesh.clone(), draft, ..InferenceOptions::default() })
+    let kv_layout = args.kv_layout.as_deref().map(|name| {
+        serde_json::from_value::<KvLayout>(Value::String(name.into()))
+            .map_err(|_| Failure::new(format!("--kv-layout {name} is no layout")).hint("give pages or rows"))
+    });
+    Ok(InferenceOptions {
+        run: run_options(args)?,
+        mesh: args.mesh.clone(),
+        draft,
+        kv_layout: kv_layout.transpose()?,
+        page_size: args.page_size,
+        pages: args.kv_pages,
+        ..InferenceOptions::default()
+    })
 }
 
 /// How a model is run.

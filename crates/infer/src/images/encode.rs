@@ -1,6 +1,7 @@
 //! What a tower makes of the images of a prompt, and where it stands in the prompt.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 
 use nn::hf::{self, Family};
@@ -65,6 +66,11 @@ impl ImageEncoder {
         Ok(())
     }
 
+    /// Whether tokens have some of an image.
+    pub(crate) fn has_images(&self, tokens: &[u32]) -> bool {
+        tokens.contains(&self.token)
+    }
+
     /// What the images of a prompt become.
     pub(crate) fn encode(&mut self, images: &[PromptImage]) -> Result<GivenPrompt, Error> {
         let mut states = Vec::with_capacity(images.len() * self.each * self.width);
@@ -116,14 +122,15 @@ pub(crate) struct GivenChunk {
 }
 
 impl GivenPrompt {
-    /// What stands in tokens of a prompt that follow others; `None` where nothing does.
-    pub(crate) fn chunk(&self, before: &[u32], tokens: &[u32]) -> Option<GivenChunk> {
-        let is_given: Vec<bool> = tokens.iter().map(|&token| token == self.token).collect();
+    /// What stands at some positions of a prompt, or of what was generated after it; `None` where nothing does.
+    pub(crate) fn chunk(&self, prompt: &[u32], positions: Range<usize>) -> Option<GivenChunk> {
+        let is_image = |position: usize| prompt.get(position) == Some(&self.token);
+        let is_given: Vec<bool> = positions.clone().map(is_image).collect();
         if !is_given.contains(&true) {
             return None;
         }
-        let first = before.iter().filter(|&&token| token == self.token).count();
-        let mut states = vec![0.0; tokens.len() * self.width];
+        let first = (0..positions.start).filter(|&position| is_image(position)).count();
+        let mut states = vec![0.0; positions.len() * self.width];
         let places = states.chunks_exact_mut(self.width.max(1)).zip(&is_given).filter(|(_, is)| **is);
         for (next, (place, _)) in (first..).zip(places) {
             let from = self.states.get(next * self.width..(next + 1) * self.width).unwrap_or_default();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use telemetry::{Counter, Gauge, Histogram, Registry};
 
 use crate::engine::Engine;
+use crate::pages::PageCounts;
 use crate::request::TokenEvent;
 
 const SECONDS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
@@ -21,8 +22,64 @@ pub(crate) struct ServerMetrics {
     waiting: Gauge,
     compiled: Gauge,
     cache_bytes: Gauge,
+    pages: PageMetrics,
     first_token: Histogram,
     whole: Histogram,
+}
+
+/// Pages of the KV cache.
+#[derive(Clone)]
+struct PageMetrics {
+    used: Gauge,
+    shared: Gauge,
+    cached: Gauge,
+    free: Gauge,
+    prefix_hits: Counter,
+    prefix_tokens: Counter,
+    copied: Counter,
+    evicted: Counter,
+    preempted: Counter,
+}
+
+impl PageMetrics {
+    fn new(registry: &Registry) -> PageMetrics {
+        let counter = |name: &str, help: &str| registry.counter(&format!("tpubridge_serve_{name}_total"), help, &[]);
+        let gauge = |state: &str| {
+            let help = "Pages of the KV cache: of running requests, with what earlier ones left, and empty.";
+            registry.gauge("tpubridge_serve_kv_pages", help, &[("state", state)])
+        };
+        PageMetrics {
+            used: gauge("used"),
+            shared: registry.gauge("tpubridge_serve_kv_shared_pages", "Pages of several running requests.", &[]),
+            cached: gauge("cached"),
+            free: gauge("free"),
+            prefix_hits: counter("prefix_hits", "Requests that found a part of their prompt in the KV cache."),
+            prefix_tokens: counter("prefix_tokens", "Tokens of prompts that were found in the KV cache."),
+            copied: counter("kv_pages_copied", "Pages copied because their content goes on differently."),
+            evicted: counter("kv_pages_evicted", "Pages whose content was given up for others."),
+            preempted: counter("preemptions", "Requests that gave up their pages, to be computed again."),
+        }
+    }
+
+    fn set(&self, counts: &PageCounts) {
+        for (gauge, count) in [
+            (&self.used, counts.used),
+            (&self.shared, counts.shared),
+            (&self.cached, counts.cached),
+            (&self.free, counts.free),
+        ] {
+            gauge.set(count as f64);
+        }
+        for (counter, count) in [
+            (&self.prefix_hits, counts.prefix_hits),
+            (&self.prefix_tokens, counts.prefix_tokens),
+            (&self.copied, counts.copied),
+            (&self.evicted, counts.evicted),
+            (&self.preempted, counts.preempted),
+        ] {
+            counter.add(count as f64 - counter.get());
+        }
+    }
 }
 
 impl ServerMetrics {
@@ -40,6 +97,7 @@ impl ServerMetrics {
             waiting: gauge("tpubridge_serve_waiting_requests", "Requests that wait for a row."),
             compiled: gauge("tpubridge_serve_compiled_programs", "Programs compiled since the start."),
             cache_bytes: gauge("tpubridge_serve_kv_cache_bytes", "Bytes of the KV cache."),
+            pages: PageMetrics::new(registry),
             first_token: histogram("tpubridge_serve_first_token_seconds", "Time to the first token."),
             whole: histogram("tpubridge_serve_request_seconds", "Time of a whole request."),
         }
@@ -54,6 +112,7 @@ impl ServerMetrics {
         self.running.set(engine.num_running() as f64);
         self.waiting.set(engine.num_waiting() as f64);
         self.compiled.set(engine.num_compiled() as f64);
+        self.pages.set(&engine.page_counts());
     }
 
     pub(crate) fn token(&self, event: &TokenEvent) {

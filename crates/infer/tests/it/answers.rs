@@ -1,14 +1,14 @@
 //! Greedy tokens and their log probabilities are those of transformers, in batches of different lengths.
 
 use infer::{
-    BenchmarkOptions, FinishReason, InferenceOptions, OpenOptions, OpenedModel, Request, SamplingOptions, ScoreOptions,
-    TokenPair, score,
+    BenchmarkOptions, FinishReason, InferenceOptions, KvLayout, OpenOptions, OpenedModel, PageCounts, Request,
+    SamplingOptions, ScoreOptions, TokenPair, score,
 };
 use nn::LayerIteration;
 use nn::models::RunOptions;
 use serde::Deserialize;
 
-use crate::harness::{cpu, cpus, engine, peer, run, sized};
+use crate::harness::{cpu, cpus, crowded, engine, peer, run, sized};
 use crate::schedules::any_schedule_gives_each_request_what_it_gets_alone;
 
 #[derive(Deserialize)]
@@ -48,10 +48,18 @@ fn answers_are_those_of_transformers() {
     let unrolled = RunOptions { layers: LayerIteration::Unrolled, ..RunOptions::default() };
     answers_hold(&backend, of("gemma3"), &InferenceOptions { run: unrolled, ..sized(3, 32) });
     let llama = of("llama");
+    let mut happened = [0; 4];
     for (lookahead, seeds) in [(0, 0..2), (1, 2..5), (3, 5..7)] {
-        let options = InferenceOptions { lookahead: Some(lookahead), ..sized(5, 100) };
-        any_schedule_gives_each_request_what_it_gets_alone(&backend, llama, &options, seeds);
+        let options = InferenceOptions { lookahead: Some(lookahead), ..crowded(5, 100) };
+        let counts = any_schedule_gives_each_request_what_it_gets_alone(&backend, llama, &options, seeds);
+        let of_these = [counts.prefix_tokens, counts.copied, counts.evicted, counts.preempted];
+        happened.iter_mut().zip(of_these).for_each(|(all, count)| *all += count);
     }
+    assert!(!happened.contains(&0), "tokens found, pages copied and evicted, requests preempted: {happened:?}");
+    // Rows are the other layout of the same engine.
+    let rows = InferenceOptions { kv_layout: Some(KvLayout::Rows), lookahead: Some(1), ..sized(5, 100) };
+    let counts = any_schedule_gives_each_request_what_it_gets_alone(&backend, llama, &rows, 2..3);
+    assert_eq!(counts, PageCounts::default());
     for folder in folders.iter().step_by(8) {
         scores_are_those_of_transformers(&backend, folder);
     }

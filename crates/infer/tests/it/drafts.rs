@@ -44,7 +44,9 @@ fn answers_with_drafts_are_those_without() {
             assert!((least..=most).contains(&tokens), "{tokens} tokens a step at temperature {temperature}");
         }
     }
-    any_schedule_gives_each_request_what_it_gets_alone(&backend, folder, &with(alike.path(), 3), 0..3);
+    let tight = InferenceOptions { pages: Some(16), ..with(alike.path(), 3) };
+    let counts = any_schedule_gives_each_request_what_it_gets_alone(&backend, folder, &tight, 0..3);
+    assert!(counts.preempted > 0 && counts.prefix_tokens > 0, "{counts:?}");
     // On several devices: the model in parts, the draft model whole on each.
     let on_mesh = InferenceOptions { mesh: Some("model=2".parse().unwrap()), ..with(alike.path(), 2) };
     let mut drafting = engine(&cpus(2), folder, &on_mesh);

@@ -37,9 +37,14 @@ pub(crate) fn opened(folder: &Path) -> OpenedModel {
     OpenedModel::open(folder, OpenOptions { tokenizer: Some("bytes"), ..OpenOptions::default() }).unwrap()
 }
 
-/// Sizes for tests.
+/// Sizes for tests: short sequences have several pages too.
 pub(crate) fn sized(rows: usize, max_length: usize) -> InferenceOptions {
-    InferenceOptions { rows, max_length, prefill_chunk: 16, ..InferenceOptions::default() }
+    InferenceOptions { rows, max_length, prefill_chunk: 16, page_size: Some(8), ..InferenceOptions::default() }
+}
+
+/// The same with so few pages that requests give up theirs for others.
+pub(crate) fn crowded(rows: usize, max_length: usize) -> InferenceOptions {
+    InferenceOptions { pages: Some((max_length + 16).div_ceil(8)), ..sized(rows, max_length) }
 }
 
 pub(crate) fn engine(backend: &Backend, folder: &Path, options: &InferenceOptions) -> Engine {

@@ -7,6 +7,7 @@ mod fits;
 mod harness;
 mod images;
 mod load;
+mod paging;
 mod schedules;
 mod serving;
 mod speech;

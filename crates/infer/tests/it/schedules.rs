@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use infer::{FinishReason, InferenceOptions, OutputFormat, Request, RequestId, SamplingOptions};
+use infer::{FinishReason, InferenceOptions, OutputFormat, PageCounts, Request, RequestId, SamplingOptions};
 use runtime::Backend;
 
 use crate::harness::{Answered, engine, run, sized};
@@ -48,13 +48,14 @@ fn request(numbers: &mut Numbers, kinds: &[u64]) -> Request {
     Request { prompt, sampling }
 }
 
-/// Requests of some seeds get from an engine with these options what they get from one that has nothing else to do.
+/// Requests of some seeds get from an engine with these options what they get from one that has nothing else to do. Gives what became of
+/// its pages.
 pub(crate) fn any_schedule_gives_each_request_what_it_gets_alone(
     backend: &Backend,
     folder: &Path,
     options: &InferenceOptions,
     seeds: std::ops::Range<u64>,
-) {
+) -> PageCounts {
     let mut alone = engine(backend, folder, &sized(1, 100));
     let mut shared = engine(backend, folder, options);
     for seed in seeds {
@@ -97,4 +98,7 @@ pub(crate) fn any_schedule_gives_each_request_what_it_gets_alone(
             }
         }
     }
+    let counts = shared.page_counts();
+    assert_eq!((counts.used, counts.cached + counts.free), (0, counts.total));
+    counts
 }

@@ -71,7 +71,17 @@ fn openais_client_is_answered() {
         format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\nConnection: close\r\n\r\n")
     };
     let metrics = asked(&address, &get("/metrics"));
-    assert!(metrics.contains("tpubridge_serve_running_requests 0"), "{metrics}");
+    for line in [
+        "tpubridge_serve_running_requests 0",
+        "tpubridge_serve_kv_pages{state=\"used\"} 0",
+        "tpubridge_serve_kv_shared_pages 0",
+        "tpubridge_serve_preemptions_total 0",
+    ] {
+        assert!(metrics.contains(line), "{metrics}");
+    }
+    // The client's prompts begin alike.
+    let hits = metrics.lines().find_map(|line| line.strip_prefix("tpubridge_serve_prefix_hits_total "));
+    assert!(hits.unwrap().parse::<f64>().unwrap() > 0.0, "{metrics}");
     // A body that is too long, or no JSON, ends in an answer and not in an end.
     let post = |body: &str| {
         let length = body.len();

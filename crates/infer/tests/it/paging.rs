@@ -1,0 +1,92 @@
+//! Requests that share pages, wait for pages, and give up theirs get the tokens that they get alone.
+
+use infer::{Engine, InferenceOptions, PageCounts, Request, SamplingOptions};
+
+use crate::harness::{cpu, cpus, crowded, engine, run, sized, write_llama};
+
+const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 101, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256, "initializer_range": 0.5,
+    "sliding_window": 24, "tie_word_embeddings": false}"#;
+
+fn request(prompt: Vec<u32>, max_tokens: usize, temperature: f64) -> Request {
+    let sampling = SamplingOptions { max_tokens, temperature, ignore_eos: true, ..SamplingOptions::default() };
+    Request { prompt, sampling }
+}
+
+fn prompt(first: u32, length: u32) -> Vec<u32> {
+    (0..length).map(|n| (n * 7 + first) % 101).collect()
+}
+
+fn answers(engine: &mut Engine, requests: &[Request]) -> Vec<Vec<u32>> {
+    let ids: Vec<_> = requests.iter().map(|request| engine.add(request.clone()).unwrap()).collect();
+    run(engine, &ids).iter().map(|answer| answer.numbers()).collect()
+}
+
+#[test]
+fn the_youngest_gives_up_its_pages_and_its_tokens_stay_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    write_llama(folder.path(), CONFIG, 0.0);
+    let (backend, devices) = (cpu(), cpus(2));
+    let requests: Vec<Request> =
+        (0..4).map(|n| request(prompt(n, 16 + n), 60, if n == 1 { 0.8 } else { 0.0 })).collect();
+    let mut alone = engine(&backend, folder.path(), &sized(1, 100));
+    let expected: Vec<Vec<u32>> =
+        requests.iter().map(|request| answers(&mut alone, std::slice::from_ref(request)).remove(0)).collect();
+    // Each needs 10 pages at its end, of 15.
+    let options = crowded(3, 100);
+    let on_mesh = InferenceOptions { mesh: Some("model=2".parse().unwrap()), ..options.clone() };
+    let ahead = InferenceOptions { lookahead: Some(2), ..options.clone() };
+    for (backend, options) in [(&backend, options), (&backend, ahead), (&devices, on_mesh)] {
+        let mut tight = engine(backend, folder.path(), &options);
+        assert_eq!(answers(&mut tight, &requests), expected);
+        let counts = tight.page_counts();
+        assert!(counts.preempted > 0 && counts.evicted > 0, "{counts:?}");
+        assert_eq!((counts.total, counts.used, counts.shared), (15, 0, 0));
+    }
+}
+
+#[test]
+fn what_prompts_have_in_common_is_computed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    write_llama(folder.path(), CONFIG, 0.0);
+    let backend = cpu();
+    let system = prompt(3, 44);
+    let with = |question: &[u32]| request([&system[..], question].concat(), 6, 0.0);
+    let requests: Vec<Request> = [&[1u32, 2][..], &[9, 9, 4], &[1, 2]].map(with).into();
+    let mut alone = engine(&backend, folder.path(), &sized(1, 100));
+    let mut expected = Vec::new();
+    for request in &requests {
+        let mut fresh = engine(&backend, folder.path(), &sized(1, 100));
+        expected.push(answers(&mut fresh, std::slice::from_ref(request)).remove(0));
+    }
+    let found = |engine: &Engine, before: &PageCounts| {
+        let counts = engine.page_counts();
+        (counts.prefix_hits - before.prefix_hits, counts.prefix_tokens - before.prefix_tokens)
+    };
+    // One after the other: the second finds the five full pages, and goes on in a copy of the sixth.
+    assert_eq!(answers(&mut alone, &requests[..1]), expected[..1]);
+    let before = alone.page_counts();
+    assert_eq!(answers(&mut alone, &requests[1..2]), expected[1..2]);
+    assert_eq!(found(&alone, &before), (1, 44));
+    assert_eq!(alone.page_counts().copied - before.copied, 1);
+    // At the same time: those that come later wait for the first to compute what they share.
+    let mut together = engine(&backend, folder.path(), &sized(3, 100));
+    let ids: Vec<_> = requests.iter().map(|request| together.add(request.clone()).unwrap()).collect();
+    let mut shared = 0;
+    let mut tokens = vec![Vec::new(); 3];
+    while !together.is_idle() {
+        for event in together.step().unwrap() {
+            let at = ids.iter().position(|id| *id == event.id).unwrap();
+            tokens[at].extend(event.token.map(|token| token.token));
+        }
+        shared = shared.max(together.page_counts().shared);
+    }
+    assert_eq!(tokens, expected);
+    assert_eq!(shared, 5);
+    assert_eq!(found(&together, &PageCounts::default()), (2, 80));
+    // A conversation that goes on finds all of it but the last token, which was never read.
+    let whole = [&requests[0].prompt[..], &expected[0], &[5, 6, 7]].concat();
+    let before = together.page_counts();
+    answers(&mut together, &[request(whole.clone(), 1, 0.0)]);
+    assert_eq!(found(&together, &before), (1, whole.len() as u64 - 4));
+}
