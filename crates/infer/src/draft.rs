@@ -21,11 +21,13 @@ use crate::sizes::{ChoiceShape, StepSizes};
 /// The rows that drafts are for, as the model has them.
 #[derive(Clone, Tree)]
 pub(crate) struct DraftRows {
+    /// The row at each place, `i32 [places]`, where the KV cache has pages; else a row's place is its number.
+    pub(crate) rows: Option<Tensor>,
     /// The last token of each row, `i32 [rows]`: it is in no cache yet.
     pub(crate) token: Tensor,
     /// Positions filled of each row, `i32 [rows]`.
     pub(crate) filled: Tensor,
-    /// `i1`, of the rows that are decoded.
+    /// `i1 [places]`: whether a row there is decoded.
     pub(crate) is_active: Tensor,
     /// How they choose.
     pub(crate) choice: ChoiceRows,
@@ -54,7 +56,7 @@ pub(crate) trait Drafter {
     /// Reads tokens into a row after positions that are filled.
     fn prefill(&mut self, prompt: DraftPrompt, context: usize) -> Result<(), Error>;
 
-    /// Drafts so many tokens of the first `count` rows, `i32 [count, tokens]`, and reads them into the cache. Of no tokens it reads the
+    /// Drafts so many tokens of the rows at `count` places, `i32 [count, tokens]`, and reads them into the cache. Of no tokens it reads the
     /// last one only, and gives none.
     fn draft(
         &mut self,
@@ -191,7 +193,9 @@ impl<D: LanguageModel + 'static> ModelDrafter<D> {
         self.draft.entry(key).or_insert_with(|| {
             let program =
                 Jit::new(backend, "draft", Donate::First, move |(state, model, rows): &(DraftState, D, DraftRows)| {
-                    let (mut token, filled) = (rows.token.slice(0, 0..count), rows.filled.slice(0, 0..count));
+                    let places = rows.rows.as_ref();
+                    let mut token = at_places(&rows.token, places, count);
+                    let filled = at_places(&rows.filled, places, count);
                     let mut cache = state.cache.clone();
                     let mut drafted = Vec::new();
                     // One more than are drafted: the last draft is read too, in case that all of them hold.
@@ -212,6 +216,15 @@ impl<D: LanguageModel + 'static> ModelDrafter<D> {
                 });
             program.on(on)
         })
+    }
+}
+
+/// Of numbers of all rows those at so many places; without places the first.
+#[track_caller]
+pub(crate) fn at_places(all: &Tensor, places: Option<&Tensor>, count: usize) -> Tensor {
+    match places {
+        None => all.slice(0, 0..count),
+        Some(places) => all.take(0, places),
     }
 }
 

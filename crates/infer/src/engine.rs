@@ -22,7 +22,7 @@ use crate::options::{InferenceOptions, KvLayout};
 use crate::pages::PageCounts;
 use crate::request::{FinishReason, Request, RequestId, TokenEvent};
 use crate::rooms::Rooms;
-use crate::sizes::{CacheLayout, StepSizes};
+use crate::sizes::{CacheLayout, ContextSizes, StepSizes};
 use crate::source::OpenedModel;
 use crate::steps::{DecodeRow, Prefill, RowChoice, Steps};
 use crate::text::AnswerText;
@@ -58,6 +58,7 @@ pub struct Engine {
     next: u64,
     ended: Vec<TokenEvent>,
     drafts: DraftCounts,
+    decoded: DecodeCounts,
     /// What reads images, if the model does.
     images: Option<ImageEncoder>,
 }
@@ -67,6 +68,17 @@ struct LaunchedStep {
     tokens: Launched,
     /// The rows that it chooses for: the row of the KV cache, whose it was then, and its place in the step.
     rows: Vec<(usize, RequestId, usize)>,
+}
+
+/// What decode steps computed so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DecodeCounts {
+    /// Steps.
+    pub steps: u64,
+    /// Rows with a request, of all steps.
+    pub rows: u64,
+    /// Places that were computed for them: programs are for powers of two.
+    pub places: u64,
 }
 
 /// Steps with drafts so far.
@@ -146,8 +158,14 @@ impl Engine {
         let chunk = options.prefill_chunk.next_power_of_two().max(16);
         let run = RunOptions { longest_sequence: Some(options.max_length), ..options.run.clone() };
         let options = &InferenceOptions { run, ..options.clone() };
-        let sizes = StepSizes { rows: options.rows, max_length: options.max_length, chunk, layout: CacheLayout::Rows };
-        let sizes = StepSizes { layout: layout(backend.platform(), options, sizes)?, ..sizes };
+        let sizes = StepSizes {
+            rows: options.rows,
+            max_length: options.max_length,
+            chunk,
+            layout: CacheLayout::Rows,
+            contexts: ContextSizes::Doubled,
+        };
+        let sizes = laid_out(backend.platform(), options, sizes)?;
         // Before the model, whose memory is checked: this is a part of what is used then.
         let images = match (source, source.images()) {
             (OpenedModel::Folder { folder, .. }, Some(reader)) => {
@@ -176,6 +194,7 @@ impl Engine {
             next: 0,
             ended: Vec::new(),
             drafts: DraftCounts::default(),
+            decoded: DecodeCounts::default(),
             images,
         })
     }
@@ -194,6 +213,11 @@ impl Engine {
     pub fn tokens_per_draft(&self) -> Option<f64> {
         let DraftCounts { steps, tokens } = self.drafts;
         (steps > 0).then(|| tokens as f64 / steps as f64)
+    }
+
+    /// What decode steps computed so far.
+    pub fn decode_counts(&self) -> DecodeCounts {
+        self.decoded
     }
 
     /// Bytes of the KV cache on each device.
@@ -398,14 +422,24 @@ impl Engine {
         }
         let of = |row: &usize| self.running.get(*row).and_then(Option::as_ref);
         let longest = active.iter().filter_map(of).map(Self::filled_then).max().unwrap_or(0);
-        let rows = active.iter().filter_map(|row| of(row).map(|running| (*row, running.id, *row))).collect();
-        let rooms = &self.rooms;
-        let decoded = self.running.iter().enumerate().map(|(row, running)| {
-            let running = running.as_ref().filter(|_| active.contains(&row))?;
-            Some(DecodeRow { choice: running.choice(), table: rooms.table(row) })
-        });
-        let decoded: Vec<Option<DecodeRow<'_>>> = decoded.collect();
+        let decoded = |row: usize| {
+            let running = of(&row)?;
+            Some(DecodeRow { row, choice: running.choice(), table: self.rooms.table(row) })
+        };
+        // Pages are read wherever a row is, so that those that are decoded come one after the other.
+        let places: Vec<Option<usize>> = match self.sizes.layout {
+            CacheLayout::Pages { .. } => active.iter().copied().map(Some).collect(),
+            CacheLayout::Rows => {
+                (0..self.running.len()).map(|row| Some(row).filter(|row| active.contains(row))).collect()
+            }
+        };
+        let id_at = |(place, row): (usize, &Option<usize>)| Some(((*row)?, of(&(*row)?)?.id, place));
+        let rows = places.iter().enumerate().filter_map(id_at).collect();
+        let decoded: Vec<Option<DecodeRow<'_>>> = places.iter().map(|row| row.and_then(decoded)).collect();
         let tokens = self.steps.decode(&decoded, longest)?;
+        self.decoded.steps += 1;
+        self.decoded.rows += active.len() as u64;
+        self.decoded.places += tokens.num_rows() as u64;
         self.launched.push_back(LaunchedStep { tokens, rows });
         for row in active {
             if let Some(running) = self.running.get_mut(row).and_then(Option::as_mut) {
@@ -536,16 +570,16 @@ impl Engine {
     }
 }
 
-/// How sequences lie in the KV cache of a device.
-fn layout(platform: &Platform, options: &InferenceOptions, sizes: StepSizes) -> Result<CacheLayout, Error> {
-    let is_narrow = options.run.kv_cache_dtype().bits() <= 8;
+/// Sizes with the layout of the KV cache on a device.
+fn laid_out(platform: &Platform, options: &InferenceOptions, sizes: StepSizes) -> Result<StepSizes, Error> {
+    let dtype = options.run.kv_cache_dtype();
     let usual = match platform {
         Platform::Cuda => KvLayout::Rows,
-        Platform::Tpu if is_narrow => KvLayout::Rows,
+        Platform::Tpu if dtype.bits() <= 8 => KvLayout::Rows,
         Platform::Tpu | Platform::Cpu | Platform::Other(_) => KvLayout::Pages,
     };
     if options.kv_layout.unwrap_or(usual) == KvLayout::Rows {
-        return Ok(CacheLayout::Rows);
+        return Ok(sizes);
     }
     let usual = if *platform == Platform::Tpu { TPU_PAGE_SIZE } else { PAGE_SIZE };
     let page_size = options.page_size.unwrap_or(usual);
@@ -557,14 +591,17 @@ fn layout(platform: &Platform, options: &InferenceOptions, sizes: StepSizes) -> 
     }
     let sizes = StepSizes { layout: CacheLayout::Pages { pages: 0, page_size }, ..sizes };
     let least = sizes.pages_of_longest().unwrap_or(1);
-    let pages = options.pages.unwrap_or_else(|| least.saturating_mul(sizes.rows));
+    let pages = options.pages.unwrap_or_else(|| least.saturating_mul(sizes.rows).min(MAX_PAGES.max(least)));
     if pages < least || pages > MAX_PAGES {
         return Err(Error::setting(
             format!("a KV cache of {pages} pages, where one sequence may need {least}"),
             format!("give --kv-pages from {least} to {MAX_PAGES}, larger pages, or a shorter --max-length"),
         ));
     }
-    Ok(CacheLayout::Pages { pages, page_size })
+    // The CPU device's kernel takes floats as they are; codes and other types are gathered.
+    let is_read_in_place = *platform == Platform::Cpu && dtype == options.run.precision.compute();
+    let contexts = if is_read_in_place { ContextSizes::Longest } else { ContextSizes::Doubled };
+    Ok(StepSizes { contexts, ..sizes.with_pages(pages) })
 }
 
 fn ended(id: RequestId, finish: FinishReason) -> TokenEvent {

@@ -37,6 +37,11 @@ impl Launched {
         Launched { chosen, count: Some(count), width, likeliest }
     }
 
+    /// Rows that tokens are chosen for, those without a request among them.
+    pub(crate) fn num_rows(&self) -> usize {
+        self.chosen.token.dims().first().map_or(0, |count| count / self.width.max(1))
+    }
+
     /// Whether drafts were verified.
     pub(crate) fn has_drafts(&self) -> bool {
         self.count.is_some()

@@ -49,7 +49,7 @@ pub use chat::{ChatTemplate, Message};
 pub use constraint::OutputFormat;
 pub use data::MAX_IMAGE_FILE_BYTES;
 pub use embed::{EmbedOptions, Embedder, Pooling, TextEmbedding, TooLong, VectorLength, is_encoder};
-pub use engine::Engine;
+pub use engine::{DecodeCounts, Engine};
 pub use error::Error;
 pub use image_embedder::ImageEmbedder;
 pub use images::{ClassScore, ImageClassifier, ImageReader, MAX_PROMPT_IMAGES, PromptImage};

@@ -12,8 +12,8 @@ pub(crate) const MAX_DRAFT_TOKENS: usize = 15;
 const POSITIONS: usize = 128;
 /// Smallest number of tokens that a prefill computes.
 pub(crate) const LEAST_PREFILL: usize = 16;
-/// Fewest positions that attention reads.
-pub(crate) const LEAST_CONTEXT: usize = 256;
+/// Fewest positions that attention reads, where programs are for some numbers of them.
+const LEAST_CONTEXT: usize = 256;
 
 /// How sequences lie in the KV cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +24,22 @@ pub(crate) enum CacheLayout {
     Pages { pages: usize, page_size: usize },
 }
 
+/// For how many positions that attention reads there are programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ContextSizes {
+    /// For powers of two: what a program reads is gathered, or all of it is computed with.
+    Doubled,
+    /// For the longest sequence only: attention reads the pages that a sequence has, where they lie.
+    Longest,
+}
+
 /// Sizes of an engine's programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StepSizes {
     /// Sequences at once.
     pub(crate) rows: usize,
     pub(crate) layout: CacheLayout,
+    pub(crate) contexts: ContextSizes,
     /// Tokens of the longest sequence.
     pub(crate) max_length: usize,
     /// Most tokens of one prefill.
@@ -130,15 +140,44 @@ impl StepSizes {
         tokens.next_power_of_two().max(LEAST_PREFILL).min(self.chunk)
     }
 
-    /// Positions that attention reads, where the longest sequence has so many.
-    pub(crate) fn context(&self, positions: usize) -> usize {
-        positions.next_power_of_two().max(LEAST_CONTEXT).min(self.positions())
+    /// The sizes of prefills that occur, the smallest first.
+    pub(crate) fn prefills(&self) -> Vec<usize> {
+        doubled(LEAST_PREFILL, self.prefill(self.max_length))
     }
 
-    /// Rows that a decode step computes, where the last that is needed has this number.
+    /// Positions that attention reads, where the longest sequence has so many.
+    pub(crate) fn context(&self, positions: usize) -> usize {
+        match self.contexts {
+            ContextSizes::Doubled => self.history(positions),
+            ContextSizes::Longest => self.positions(),
+        }
+    }
+
+    /// The contexts that occur, the smallest first; steps write up to so many drafts.
+    pub(crate) fn all_contexts(&self, drafts: usize) -> Vec<usize> {
+        doubled(self.context(1), self.context(self.max_length + drafts))
+    }
+
+    /// Tokens that penalties look at, where the longest sequence has so many.
+    pub(crate) fn history(&self, tokens: usize) -> usize {
+        tokens.next_power_of_two().max(LEAST_CONTEXT).min(self.positions())
+    }
+
+    /// Places for rows that a decode step computes, where the last that is needed has this number.
     pub(crate) fn decode_rows(&self, last: usize) -> usize {
         (last + 1).next_power_of_two().min(self.rows)
     }
+
+    /// The numbers of places that occur, the smallest first.
+    pub(crate) fn all_decode_rows(&self) -> Vec<usize> {
+        doubled(1, self.rows)
+    }
+}
+
+/// A size and its doubles, up to the last one.
+fn doubled(first: usize, last: usize) -> Vec<usize> {
+    let next = |&size: &usize| (size < last).then(|| (size * 2).min(last));
+    std::iter::successors(Some(first.max(1).min(last)), next).collect()
 }
 
 /// How the tokens of some rows are chosen.

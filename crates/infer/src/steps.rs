@@ -1,25 +1,28 @@
 //! Programs of a model: prefill of one row, decode of many, verification of drafts, and a copy of a row or page, each compiled for a
 //! few sizes.
 
+mod warm_up;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use hlo::dims::ScatterDims;
 use nn::layers::KvCache;
 use nn::models::{GivenStates, LanguageModel};
 use runtime::{Backend, Jit, JitSharding, LoadedProgram};
-use tensor::{DType, Element, Literal, Spec};
-use trace::{Donate, PartitionSpec, Tensor, Tree};
+use tensor::{DType, Element, Literal};
+use trace::{Donate, PartitionSpec, Tensor, Tree, Update};
 
 use crate::choose::{BiasRows, Choice, ChoiceRows, Chosen, PenaltyRows, choose};
-use crate::draft::{DraftPrompt, DraftRows, Drafter};
+use crate::draft::{DraftPrompt, DraftRows, Drafter, at_places};
 use crate::error::Error;
 use crate::images::GivenChunk;
 use crate::launched::Launched;
 use crate::request::SamplingOptions;
 use crate::rooms::CacheCopy;
 use crate::sharding::EngineSharding;
-use crate::sizes::{CacheLayout, ChoiceShape, LEAST_CONTEXT, LEAST_PREFILL, StepSizes};
+use crate::sizes::{CacheLayout, ChoiceShape, StepSizes};
 
 /// A token of no vocabulary.
 const NO_TOKEN: i32 = -1;
@@ -53,6 +56,7 @@ pub(crate) struct Prefill<'a> {
 /// A row that is decoded.
 #[derive(Clone, Copy)]
 pub(crate) struct DecodeRow<'a> {
+    pub(crate) row: usize,
     pub(crate) choice: RowChoice<'a>,
     /// Its pages, where there are pages.
     pub(crate) table: &'a [u32],
@@ -64,7 +68,7 @@ pub(crate) trait Steps {
     fn prefill(&mut self, prefill: &Prefill<'_>) -> Result<Launched, Error>;
 
     /// One more token of the rows that are there, or several where there are drafts; `longest` is the most positions that one
-    /// of them has filled.
+    /// of them has filled. In pages rows have any place, else that of their number.
     fn decode(&mut self, rows: &[Option<DecodeRow<'_>>], longest: usize) -> Result<Launched, Error>;
 
     /// Copies what is in a row or page into another.
@@ -108,10 +112,13 @@ struct PrefillInput {
 /// One decode step.
 #[derive(Clone, Tree)]
 struct DecodeInput {
-    /// `i1 [rows]`: those that others read nothing of are left as they are.
+    /// The row at each place, `i32 [places]`, where there are pages: places without a row have one beyond the last. Else a row's place
+    /// is its number.
+    rows: Option<Tensor>,
+    /// `i1 [places]`: rows that others read nothing of are left as they are.
     is_active: Tensor,
     choice: ChoiceRows,
-    /// The rows' pages, `i32 [rows, pages]`, where there are pages.
+    /// The rows' pages, `i32 [places, pages]`, where there are pages.
     table: Option<Tensor>,
 }
 
@@ -149,6 +156,7 @@ struct PrefillShape {
 /// Sizes of a decode program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct DecodeShape {
+    /// Places for rows.
     rows: usize,
     context: usize,
     choice: ChoiceShape,
@@ -173,7 +181,7 @@ pub(crate) struct ModelSteps<M: LanguageModel + 'static> {
     verify: HashMap<DecodeShape, VerifyJit<M>>,
     copy: HashMap<usize, CopyJit>,
     /// What the last decode step was given, so that it is sent again only when it changes.
-    sent: Option<(Vec<Option<SamplingOptions>>, DecodeInput)>,
+    sent: Option<(Vec<Option<(usize, SamplingOptions)>>, DecodeInput)>,
     /// The tables of pages that the last decode step was given.
     sent_table: Option<(Vec<i32>, Tensor)>,
 }
@@ -242,9 +250,7 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
         let of_prefill = temporary(
             self.prefill_program(PrefillShape { context, choice, has_given: false }).prepare(&input, &go_on)?,
         );
-        let all: Vec<_> = (0..self.sizes.rows).map(|_| Some(row())).collect();
-        let table = self.table(&vec![&[][..]; self.sizes.rows], context)?;
-        let input = DecodeInput { table, ..self.decode_input(&all, choice)? };
+        let input = self.empty_decode_input(self.sizes.rows, context, choice)?;
         let input = (rows.clone(), self.model.clone(), input);
         let shape = DecodeShape { rows: self.sizes.rows, context, choice, drafts: 0 };
         let of_decode = temporary(self.decode_program(shape).prepare(&input, &go_on)?);
@@ -345,7 +351,7 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
         let biases = rows().map(|row| row.sampling.logit_bias.len()).max().unwrap_or(0);
         ChoiceShape {
             choice: choice.max().unwrap_or(Choice::Greedy),
-            history: history.map_or(0, |tokens| self.sizes.context(tokens)),
+            history: history.map_or(0, |tokens| self.sizes.history(tokens)),
             likeliest: likeliest.next_power_of_two() * usize::from(likeliest > 0),
             biases: biases.next_power_of_two() * usize::from(biases > 0),
             is_masked: rows().any(|row| row.allowed.is_some()),
@@ -379,15 +385,15 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
             let DecodeShape { rows: count, context, choice: shape, .. } = shape;
             let program =
                 Jit::new(backend, "decode", Donate::First, move |(rows, model, input): &(Rows, M, DecodeInput)| {
-                    let DecodeInput { is_active, choice, table } = input;
-                    let (token, filled) = (rows.token.slice(0, 0..count), rows.filled.slice(0, 0..count));
+                    let DecodeInput { rows: places, is_active, choice, table } = input;
+                    let (token, filled) = rows.at(places.as_ref(), count);
                     let start = sizes.rows_start((&filled, is_active), (0, 1), table.as_ref(), context);
                     let (hidden, cache) = model.extend(&token.expand(1), &start, &rows.cache);
                     let now_filled = &filled + &is_active.cast(DType::I32);
                     let logits = model.lm_head(&hidden.squeeze(1));
                     let chosen = choose(&logits, choice, &now_filled, shape.choice, shape.likeliest);
                     let next = is_active.select(&chosen.token, &token);
-                    (rows.after(cache, &next, &now_filled), chosen)
+                    (rows.after(cache, &next, &now_filled, places.as_ref()), chosen)
                 });
             program.on(on)
         })
@@ -402,8 +408,8 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
             let DecodeShape { rows: count, context, choice: shape, drafts: drafted } = shape;
             let program =
                 Jit::new(backend, "verify", Donate::First, move |(rows, model, input): &(Rows, M, VerifyInput)| {
-                    let VerifyInput { rows: DecodeInput { is_active, choice, table }, drafts } = input;
-                    let (token, filled) = (rows.token.slice(0, 0..count), rows.filled.slice(0, 0..count));
+                    let VerifyInput { rows: DecodeInput { rows: places, is_active, choice, table }, drafts } = input;
+                    let (token, filled) = rows.at(places.as_ref(), count);
                     let start = sizes.rows_start((&filled, is_active), (0, width), table.as_ref(), context);
                     let tokens = Tensor::concat(&[token.expand(1), drafts.clone()], 1);
                     let (hidden, cache) = model.extend(&tokens, &start, &rows.cache);
@@ -423,7 +429,7 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
                     let next = is_active.select(&next, &token);
                     let count = held + Tensor::scalar(DType::I32, 1.0);
                     let now_filled = &filled + &(&count * &is_active.cast(DType::I32));
-                    (rows.after(cache, &next, &now_filled), Verified { chosen, count })
+                    (rows.after(cache, &next, &now_filled, places.as_ref()), Verified { chosen, count })
                 });
             program.on(on)
         })
@@ -493,10 +499,24 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
         })
     }
 
-    fn decode_input(&self, rows: &[Option<RowChoice<'_>>], shape: ChoiceShape) -> Result<DecodeInput, Error> {
+    /// Rows at their places.
+    fn decode_input(&self, rows: &[Option<DecodeRow<'_>>], shape: ChoiceShape) -> Result<DecodeInput, Error> {
+        let count = [rows.len()];
         let is_active: Vec<bool> = rows.iter().map(Option::is_some).collect();
-        let is_active = self.send(&is_active, &[rows.len()])?;
-        Ok(DecodeInput { is_active, choice: self.choice_rows(rows, shape)?, table: None })
+        let numbers = rows.iter().map(|row| row.map_or(self.sizes.rows, |row| row.row) as i32);
+        let numbers = match self.sizes.layout {
+            CacheLayout::Rows => None,
+            CacheLayout::Pages { .. } => Some(self.send(&numbers.collect::<Vec<_>>(), &count)?),
+        };
+        let choices: Vec<_> = rows.iter().map(|row| row.map(|row| row.choice)).collect();
+        let is_active = self.send(&is_active, &count)?;
+        Ok(DecodeInput { rows: numbers, is_active, choice: self.choice_rows(&choices, shape)?, table: None })
+    }
+
+    /// So many places without a row.
+    fn empty_decode_input(&self, count: usize, context: usize, shape: ChoiceShape) -> Result<DecodeInput, Error> {
+        let table = self.table(&vec![&[][..]; count], context)?;
+        Ok(DecodeInput { table, ..self.decode_input(&vec![None; count], shape)? })
     }
 }
 
@@ -509,15 +529,29 @@ impl PrefillInput {
 }
 
 impl Rows {
-    /// The rows after a step of the first of them.
+    /// The last token of the rows at so many places, and positions filled of them.
     #[track_caller]
-    fn after(&self, cache: KvCache, token: &Tensor, filled: &Tensor) -> Rows {
-        let first = [Tensor::zeros(DType::I32, &[])];
-        Rows {
-            cache,
-            token: self.token.dynamic_update(token, &first),
-            filled: self.filled.dynamic_update(filled, &first),
-        }
+    fn at(&self, places: Option<&Tensor>, count: usize) -> (Tensor, Tensor) {
+        (at_places(&self.token, places, count), at_places(&self.filled, places, count))
+    }
+
+    /// The rows after a step of those at some places.
+    #[track_caller]
+    fn after(&self, cache: KvCache, token: &Tensor, filled: &Tensor, places: Option<&Tensor>) -> Rows {
+        let with = |all: &Tensor, new: &Tensor| match places {
+            None => all.dynamic_update(new, &[Tensor::zeros(DType::I32, &[])]),
+            Some(places) => {
+                // A row beyond the last is not written.
+                let dims = ScatterDims {
+                    inserted_window_dims: vec![0],
+                    scatter_dims_to_operand_dims: vec![0],
+                    index_vector_dim: 1,
+                    ..ScatterDims::default()
+                };
+                all.scatter(&places.expand(1), new, dims, Update::Set)
+            }
+        };
+        Rows { cache, token: with(&self.token, token), filled: with(&self.filled, filled) }
     }
 }
 
@@ -556,17 +590,16 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
 
     fn decode(&mut self, rows: &[Option<DecodeRow<'_>>], longest: usize) -> Result<Launched, Error> {
         let count = self.sizes.decode_rows(rows.iter().rposition(Option::is_some).unwrap_or(0));
-        let mut tables: Vec<&[u32]> = rows.iter().take(count).map(|row| row.map_or(&[][..], |row| row.table)).collect();
-        tables.resize(count, &[]);
-        let mut rows: Vec<Option<RowChoice<'_>>> =
-            rows.iter().take(count).map(|row| row.map(|row| row.choice)).collect();
-        rows.resize_with(count, || None);
+        let mut places: Vec<Option<DecodeRow<'_>>> = rows.iter().take(count).copied().collect();
+        places.resize(count, None);
+        let tables: Vec<&[u32]> = places.iter().map(|row| row.map_or(&[][..], |row| row.table)).collect();
+        let rows: Vec<Option<RowChoice<'_>>> = places.iter().map(|row| row.map(|row| row.choice)).collect();
         let choice = self.shape_of(&rows);
-        let asked: Vec<Option<SamplingOptions>> =
-            rows.iter().map(|row| row.as_ref().map(|row| row.sampling.clone())).collect();
+        let asked: Vec<Option<(usize, SamplingOptions)>> =
+            places.iter().map(|row| row.as_ref().map(|row| (row.row, row.choice.sampling.clone()))).collect();
         let input = match self.sent.take() {
             Some((before, input)) if choice.history == 0 && !choice.is_masked && before == asked => input,
-            _ => self.decode_input(&rows, choice)?,
+            _ => self.decode_input(&places, choice)?,
         };
         // What a choice depends on must be known before the step: drafts are not.
         let depends_on_text = rows.iter().flatten().any(|row| row.sampling.depends_on_text());
@@ -577,8 +610,8 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
         let drafted = match (&mut self.drafter, &self.rows) {
             (Some(drafter), Some(state)) => {
                 let (token, filled) = (state.token.clone(), state.filled.clone());
-                let DecodeInput { is_active, choice, table } = input.clone();
-                let rows = DraftRows { token, filled, is_active, choice, table };
+                let DecodeInput { rows, is_active, choice, table } = input.clone();
+                let rows = DraftRows { rows, token, filled, is_active, choice, table };
                 drafter.draft(rows, shape.rows, shape.context, shape.choice, drafts)?
             }
             _ => None,
@@ -629,86 +662,6 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
     }
 
     fn warm_up(&mut self, progress: &mut dyn FnMut(usize, usize)) -> Result<(), Error> {
-        let go_on = AtomicBool::new(false);
-        let doubled = |first: usize, last: usize| {
-            let all =
-                std::iter::successors(Some(first.min(last)), move |&size| (size < last).then(|| (size * 2).min(last)));
-            all.collect::<Vec<usize>>()
-        };
-        let drafts = self.num_drafts();
-        let contexts = doubled(LEAST_CONTEXT, self.sizes.context(self.sizes.max_length + drafts));
-        let lengths = doubled(LEAST_PREFILL, self.sizes.chunk);
-        let batches = doubled(1, self.sizes.rows);
-        let shapes = [Choice::Greedy, Choice::Drawn, Choice::Filtered].map(|choice| ChoiceShape {
-            choice,
-            history: 0,
-            likeliest: 0,
-            biases: 0,
-            is_masked: false,
-        });
-        let all = shapes.len() * contexts.len() * (lengths.len() + batches.len());
-        let mut done = 0;
-        let sampling = SamplingOptions::default();
-        let row = || RowChoice { sampling: &sampling, prompt: &[], generated: &[], allowed: None };
-        let rows = self.rows()?;
-        for shape in shapes {
-            for &context in &contexts {
-                for &length in lengths.iter().filter(|&&length| length <= context) {
-                    let tokens = vec![0; length];
-                    let prefill =
-                        |given| Prefill { row: 0, filled: 0, tokens: &tokens, given, table: &[], choice: row() };
-                    if let Some(width) = self.given_width {
-                        let states = vec![0.0; length * width];
-                        let given = GivenChunk { states, is_given: vec![false; length], width };
-                        let input = self.prefill_input(&prefill(Some(given)), shape, context)?;
-                        let input = (rows.clone(), self.model.clone(), input);
-                        let shape = PrefillShape { context, choice: shape, has_given: true };
-                        self.prefill_program(shape).prepare(&input, &go_on)?;
-                    }
-                    let input = (rows.clone(), self.model.clone(), self.prefill_input(&prefill(None), shape, context)?);
-                    if let Some(drafter) = &mut self.drafter {
-                        drafter.warm_up_prefill(input.2.for_draft(), context)?;
-                    }
-                    let shape = PrefillShape { context, choice: shape, has_given: false };
-                    self.prefill_program(shape).prepare(&input, &go_on)?;
-                    done += 1;
-                    progress(done, all);
-                }
-                for &count in &batches {
-                    let of: Vec<_> = (0..count).map(|_| Some(row())).collect();
-                    let table = self.table(&vec![&[][..]; count], context)?;
-                    let input = DecodeInput { table, ..self.decode_input(&of, shape)? };
-                    let decode = DecodeShape { rows: count, context, choice: shape, drafts };
-                    match &mut self.drafter {
-                        None => {
-                            let input = (rows.clone(), self.model.clone(), input);
-                            self.decode_program(decode).prepare(&input, &go_on)?;
-                        }
-                        Some(drafter) => {
-                            let DecodeInput { is_active, choice, table } = input.clone();
-                            let (token, filled) = (rows.token.clone(), rows.filled.clone());
-                            let of_draft = DraftRows { token, filled, is_active, choice, table };
-                            drafter.warm_up_draft(of_draft, count, context, shape, drafts)?;
-                            let drafted = Tensor::of(Spec::new(DType::I32, [count, drafts]));
-                            let input = VerifyInput { rows: input, drafts: drafted };
-                            let input = (rows.clone(), self.model.clone(), input);
-                            self.verify_program(decode).prepare(&input, &go_on)?;
-                        }
-                    }
-                    done += 1;
-                    progress(done, all);
-                }
-            }
-        }
-        if let CacheLayout::Pages { page_size, .. } = self.sizes.layout {
-            let page = self.send(&[0i32], &[])?;
-            if let Some(drafter) = &mut self.drafter {
-                drafter.warm_up_copy(&page, &page, page_size)?;
-            }
-            self.copy_program(page_size).prepare(&(rows.clone(), page.clone(), page), &go_on)?;
-        }
-        self.rows = Some(rows);
-        progress(all, all);
-        Ok(())
+        self.compile_all(progress)
     }
 }

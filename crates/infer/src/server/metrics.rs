@@ -22,6 +22,8 @@ pub(crate) struct ServerMetrics {
     waiting: Gauge,
     compiled: Gauge,
     cache_bytes: Gauge,
+    decoded_rows: Counter,
+    decoded_places: Counter,
     pages: PageMetrics,
     first_token: Histogram,
     whole: Histogram,
@@ -97,6 +99,11 @@ impl ServerMetrics {
             waiting: gauge("tpubridge_serve_waiting_requests", "Requests that wait for a row."),
             compiled: gauge("tpubridge_serve_compiled_programs", "Programs compiled since the start."),
             cache_bytes: gauge("tpubridge_serve_kv_cache_bytes", "Bytes of the KV cache."),
+            decoded_rows: counter("tpubridge_serve_decoded_rows_total", "Rows with a request, of all decode steps."),
+            decoded_places: counter(
+                "tpubridge_serve_decoded_places_total",
+                "Rows that decode steps computed: programs are for powers of two.",
+            ),
             pages: PageMetrics::new(registry),
             first_token: histogram("tpubridge_serve_first_token_seconds", "Time to the first token."),
             whole: histogram("tpubridge_serve_request_seconds", "Time of a whole request."),
@@ -112,6 +119,9 @@ impl ServerMetrics {
         self.running.set(engine.num_running() as f64);
         self.waiting.set(engine.num_waiting() as f64);
         self.compiled.set(engine.num_compiled() as f64);
+        let decoded = engine.decode_counts();
+        self.decoded_rows.add(decoded.rows as f64 - self.decoded_rows.get());
+        self.decoded_places.add(decoded.places as f64 - self.decoded_places.get());
         self.pages.set(&engine.page_counts());
     }
 

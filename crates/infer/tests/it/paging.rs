@@ -1,6 +1,8 @@
 //! Requests that share pages, wait for pages, and give up theirs get the tokens that they get alone.
 
-use infer::{Engine, InferenceOptions, PageCounts, Request, SamplingOptions};
+use infer::{Engine, InferenceOptions, KvLayout, PageCounts, Request, SamplingOptions};
+use nn::layers::KvCacheDType;
+use nn::models::RunOptions;
 
 use crate::harness::{cpu, cpus, crowded, engine, run, sized, write_llama};
 
@@ -89,4 +91,46 @@ fn what_prompts_have_in_common_is_computed_once() {
     let before = together.page_counts();
     answers(&mut together, &[request(whole.clone(), 1, 0.0)]);
     assert_eq!(found(&together, &before), (1, whole.len() as u64 - 4));
+}
+
+#[test]
+fn a_step_computes_as_many_rows_as_there_are() {
+    let folder = tempfile::tempdir().unwrap();
+    write_llama(folder.path(), CONFIG, 0.0);
+    let backend = cpu();
+    // The fourth goes on when all others have ended, in a row that is not the first.
+    let requests: Vec<Request> =
+        [4, 9, 5, 60, 7].into_iter().zip(0..).map(|(tokens, n)| request(prompt(n, 9 + n), tokens, 0.0)).collect();
+    let mut alone = engine(&backend, folder.path(), &sized(1, 100));
+    let expected: Vec<Vec<u32>> =
+        requests.iter().map(|request| answers(&mut alone, std::slice::from_ref(request)).remove(0)).collect();
+    let mut shared = engine(&backend, folder.path(), &sized(6, 100));
+    shared.warm_up(&mut |_, _| {}).unwrap();
+    let compiled = shared.num_compiled();
+    assert_eq!(answers(&mut shared, &requests), expected);
+    // The first token of each is chosen by a prefill.
+    let counts = shared.decode_counts();
+    assert_eq!(counts.rows, 4 + 9 + 5 + 60 + 7 - 5);
+    assert!(counts.steps < counts.rows && counts.rows <= counts.places, "{counts:?}");
+    assert!(counts.places < counts.rows + counts.steps / 2, "{counts:?}");
+    assert_eq!(shared.num_compiled(), compiled, "a program was compiled after the warm-up");
+    // A row for each sequence: the fourth takes the three before it along.
+    let rows = InferenceOptions { kv_layout: Some(KvLayout::Rows), ..sized(6, 100) };
+    let mut rows = engine(&backend, folder.path(), &rows);
+    assert_eq!(answers(&mut rows, &requests), expected);
+    assert!(rows.decode_counts().places > 2 * counts.places);
+}
+
+#[test]
+fn pages_of_few_bits_give_the_tokens_of_rows_of_few_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    write_llama(folder.path(), CONFIG, 0.0);
+    let backend = cpu();
+    let requests: Vec<Request> = (0..3).map(|n| request(prompt(n / 2, 20 + n), 20, 0.0)).collect();
+    let run = RunOptions { kv_cache: Some(KvCacheDType::Int8), ..RunOptions::default() };
+    let [pages, rows] = [KvLayout::Pages, KvLayout::Rows].map(|layout| {
+        let options = InferenceOptions { kv_layout: Some(layout), run: run.clone(), ..sized(3, 100) };
+        answers(&mut engine(&backend, folder.path(), &options), &requests)
+    });
+    assert_eq!(pages, rows);
 }

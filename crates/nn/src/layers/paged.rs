@@ -3,12 +3,12 @@
 
 use kernel::composites::{PAGED_ATTENTION, PagedAttributes};
 use tensor::DType;
-use trace::{PartitionSpec, Tensor, composite, shard_map};
+use trace::{CompileTarget, PartitionSpec, Tensor, composite, shard_map};
 
 use super::attend::{AttentionMask, AttentionOptions, MASK_VALUE};
 use super::kv_cache::{CacheStart, KvCache};
 
-/// Queries of one KV head are filled up to a multiple of this: a tile of the kernel.
+/// Queries of one KV head are filled up to a multiple of this on TPUs: a tile of the kernel.
 const TILE: usize = 16;
 
 /// What the composite takes: the layer, the table of pages, positions filled, tokens, queries, keys, values, and attention sinks.
@@ -41,7 +41,8 @@ pub(super) fn attend_paged(
     // Of each KV head the queries of its group, token by token.
     let by_head = query.reshape(&[batch, count, kv_heads, group, head]).transpose(&[0, 2, 1, 3, 4]);
     let by_head = by_head.reshape(&[batch, kv_heads, count * group, head]);
-    let rows = (count * group).next_multiple_of(TILE);
+    let tile = if trace::current_target() == CompileTarget::Any { TILE } else { 1 };
+    let rows = (count * group).next_multiple_of(tile);
     let by_head = if rows > count * group { by_head.pad(2, 0, rows - count * group) } else { by_head };
     let table = table.reshape(&[table.dim(0) * table.dim(1)]);
     let inputs: Inputs = (
@@ -67,8 +68,11 @@ fn gathered(inputs: &Inputs, attributes: &PagedAttributes) -> Tensor {
     let (layer, table, filled, tokens, (query, keys, values, sinks)) = inputs;
     let [batch, kv_heads, rows, head] = [0, 1, 2, 3].map(|axis| query.dims()[axis]);
     let (count, page) = (table.dim(0) / batch.max(1), keys.dim(3));
+    // Pages of all layers are one list, so that no layer is copied to read some of its pages.
+    let [layers, pages] = [0, 1].map(|axis| keys.dim(axis));
+    let table = &(table + &(layer * &Tensor::scalar(DType::I32, pages as f64)));
     let of_layer = |room: &Tensor| {
-        let pages = room.dynamic_slice_in(0, &layer.reshape(&[]), 1).squeeze(0).take(0, table);
+        let pages = room.reshape(&[layers * pages, kv_heads, page, head]).take(0, table);
         let pages = pages.reshape(&[batch, count, kv_heads, page, head]).transpose(&[0, 2, 1, 3, 4]);
         pages.reshape(&[batch, kv_heads, count * page, head])
     };
