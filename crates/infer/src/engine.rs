@@ -526,6 +526,9 @@ impl Engine {
             running.given = None;
             self.launched.push_back(LaunchedStep { tokens: launched, rows: vec![(row, running.id, 0)] });
             running.unread += 1;
+        } else if self.lookahead == 0 {
+            // Steps that wait hold the KV cache before them, of which there is to be one only.
+            launched.read()?;
         }
         Ok(())
     }

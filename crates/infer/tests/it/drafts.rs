@@ -46,7 +46,17 @@ fn answers_with_drafts_are_those_without() {
     }
     let tight = InferenceOptions { pages: Some(16), ..with(alike.path(), 3) };
     let counts = any_schedule_gives_each_request_what_it_gets_alone(&backend, folder, &tight, 0..3);
-    assert!(counts.preempted > 0 && counts.prefix_tokens > 0, "{counts:?}");
+    assert!(counts.evicted > 0 && counts.prefix_tokens > 0, "{counts:?}");
+    // Each needs 11 of 16 pages at its end.
+    let mut tight = engine(&backend, folder, &tight);
+    let ask_long = |engine: &mut Engine| {
+        let sampling = SamplingOptions { max_tokens: 80, ignore_eos: true, ..SamplingOptions::default() };
+        let add = |first: u32| Request { prompt: vec![first, 8], sampling: sampling.clone() };
+        let ids: Vec<_> = (5..9).map(|first| engine.add(add(first)).unwrap()).collect();
+        run(engine, &ids).iter().map(|answer| answer.numbers()).collect::<Vec<_>>()
+    };
+    assert_eq!(ask_long(&mut tight), ask_long(&mut plain));
+    assert!(tight.page_counts().preempted > 0, "{:?}", tight.page_counts());
     // On several devices: the model in parts, the draft model whole on each.
     let on_mesh = InferenceOptions { mesh: Some("model=2".parse().unwrap()), ..with(alike.path(), 2) };
     let mut drafting = engine(&cpus(2), folder, &on_mesh);
