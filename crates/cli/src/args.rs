@@ -25,7 +25,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use accuracy::{AccuracyArgs, FrontEnd};
+pub(crate) use accuracy::{AccuracyArgs, CalibrateArgs, FrontEnd};
 pub(crate) use classify::ClassifyArgs;
 pub(crate) use cost::CostArgs;
 pub(crate) use embed::{EmbedArgs, VectorArgs};
@@ -145,6 +145,8 @@ pub(crate) enum Command {
     Profile(ProfileArgs),
     /// Compare published measurements of TPU runs with what is predicted for them.
     Accuracy(AccuracyArgs),
+    /// Fit the rates of your own chips to profiles measured on them, for `fit`, `plan` and `explain`.
+    Calibrate(CalibrateArgs),
     /// Show the configuration and where each value came from.
     Config(ConfigArgs),
     /// Read a StableHLO program: verify, count, print, convert.
@@ -388,6 +390,9 @@ pub(crate) struct PlanArgs {
     /// A training's TOML file, the config.json of a Hugging Face model, or a StableHLO program with global shapes, text or
     /// bytecode; `-` reads standard input.
     pub(crate) file: PathBuf,
+    /// Rates of your own chips, as `tpu calibrate` writes them, for slices of their generation.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) machine: Option<PathBuf>,
     /// Sequence length in tokens: of a training step, a prompt, or a KV cache; default: as the training file says, else 8192.
     #[arg(long, value_name = "N")]
     pub(crate) sequence_length: Option<usize>,
@@ -478,6 +483,9 @@ pub(crate) struct QuestionArgs {
     /// Write everything as one HTML page that needs no network.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// Rates of your own chips, as `tpu calibrate` writes them, in place of the usual ones.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) machine: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) workload: WorkloadArgs,
     #[command(flatten)]

@@ -55,6 +55,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Run(args) => commands::run::run(&args, &output),
         Command::Profile(args) => commands::profile::run(&args, &output),
         Command::Accuracy(args) => commands::accuracy::run(&args, &output),
+        Command::Calibrate(args) => commands::calibrate::run(&args, &output),
         Command::Train(args) => commands::train::run(&args, &output),
         #[cfg(feature = "cloud")]
         Command::Job(args) => commands::job::run(&args, &output),

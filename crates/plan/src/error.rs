@@ -83,6 +83,15 @@ pub enum Error {
     TokensUnknown,
     /// A file of measurements, or the record of an exported run, cannot be read.
     Record(String),
+    /// A machine file cannot be read, or is of other chips.
+    MachineFile(String),
+    /// A profile has too few ops for any rate.
+    TooFewOps {
+        /// Ops that a rate needs.
+        needed: usize,
+        /// Ops found for each rate, in words.
+        found: String,
+    },
     /// There is no such slice.
     Slice(chips::Error),
     /// None of the proposed changes is a change of the program.
@@ -145,6 +154,11 @@ impl Error {
             Error::TokensUnknown => "give --tokens, the tokens that all devices together work through in a step".into(),
             Error::Record(_) => {
                 "measurements and results are JSON files with `rows`, as benchmarks/accuracy/README.md describes".into()
+            }
+            Error::MachineFile(_) => "`tpu calibrate` writes machine files from profiles".into(),
+            Error::TooFewOps { .. } => {
+                "give a profile of several training or inference steps, with ops of 20 us and more, or more profiles"
+                    .into()
             }
             Error::Slice(_) => "`tpu chips` shows slices".into(),
             Error::TooLarge(_) => "`tpu explain` says what fills the memory and what helps".into(),
@@ -209,6 +223,10 @@ impl fmt::Display for Error {
             Error::TokensUnknown => f.write_str("how many steps a run takes is not known without the tokens of a step"),
             Error::NothingToApply => f.write_str("there is no change of the program to write"),
             Error::Record(message) => f.write_str(message),
+            Error::MachineFile(message) => write!(f, "the machine file cannot be used: {message}"),
+            Error::TooFewOps { needed, found } => {
+                write!(f, "the profile has too few ops to fit a rate: {needed} are needed, there are: {found}")
+            }
             Error::Slice(error) => error.fmt(f),
             Error::TooLarge(_) => f.write_str("the program does not fit the slice"),
             Error::Compile(error) => error.fmt(f),

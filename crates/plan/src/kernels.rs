@@ -2,24 +2,15 @@
 
 use xla::{HloModule, InstructionId, Opcode, PrimitiveType, Shape};
 
-use crate::machine::Machine;
-use crate::op_time::OpTime;
-use crate::work::{Matmul, Work};
+use crate::kernel_work::{GROUPED, KernelOrder, KernelWork, LOSS};
+use crate::serving_kernels;
+use crate::work::Matmul;
 
 /// Simple vector operations for each score of an attention kernel, beside the exponential: running maximum, subtraction, sum,
 /// conversion; masks only where a block is partly visible.
 const FORWARD_OPS_PER_SCORE: f64 = 5.0;
 /// The same on the way back: subtraction, the gradient's subtraction and multiplication, conversions of both.
 const BACKWARD_OPS_PER_SCORE: f64 = 6.0;
-/// Share of the rate of a plain matmul that a grouped matmul reaches: its tiles are smaller, and matrices are read once for
-/// each tile of rows. Calibrated on the sparse models of the published runs.
-const GROUPED_REACH: f64 = 0.65;
-
-/// What kernels of the loss are.
-const LOSS: &str = "loss";
-/// Share of the rate of a plain matmul that a kernel of the loss reaches: its exponentials are not all hidden. By the
-/// compiler's static cycles of both (`docs/kernel-cycles.md`), on MXUs of 128 and of 256 rows.
-const LOSS_REACH: [f64; 2] = [0.95, 0.87];
 /// Simple vector operations for each logit of the loss, beside the exponential: subtraction, maximum or multiplication, where the label
 /// is, sums.
 const OPS_PER_LOGIT: f64 = 7.0;
@@ -30,21 +21,6 @@ const OPS_PER_CODE: f64 = 2.6;
 /// Vector operations for each number of a group's partial sum: the correction, the scale, the sum.
 const OPS_PER_PARTIAL_SUM: f64 = 3.0;
 
-/// What a kernel computes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct KernelWork {
-    /// Family, as text.
-    pub family: &'static str,
-    /// Matmuls, if any.
-    matmuls: Vec<Matmul>,
-    vector_ops: f64,
-    transcendentals: f64,
-    /// Share of the rate of a plain matmul that its matmuls reach.
-    reach: f64,
-    /// Bytes it says it moves: blocks that come back are read again.
-    hbm_bytes: f64,
-}
-
 impl KernelWork {
     /// Reads a custom call; `None` for one whose work nobody knows.
     pub fn read(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
@@ -54,7 +30,10 @@ impl KernelWork {
             return loss(module, id, matmuls);
         }
         if instruction.name().contains("quantized_matmul") {
-            return quantized(module, id);
+            return serving_kernels::quantized(module, id).or_else(|| quantized(module, id));
+        }
+        if serving_kernels::is_paged_attention(&name) {
+            return serving_kernels::paged_attention(module, id, &name);
         }
         if instruction.name().contains("rms_norm") {
             return norm(module, id);
@@ -74,28 +53,9 @@ impl KernelWork {
             transcendentals: stated.transcendentals as f64,
             reach: 1.0,
             hbm_bytes: 0.0,
+            touched_bytes: None,
+            order: KernelOrder::SideBySide,
         })
-    }
-
-    /// Operations of its matmuls.
-    pub fn flops(&self) -> f64 {
-        self.matmuls.iter().map(|matmul| matmul.flops).sum()
-    }
-
-    /// Time on a machine; matrix and vector units work side by side.
-    pub fn time(&self, machine: &Machine, work: &Work) -> OpTime {
-        let reach = match self.family {
-            LOSS => LOSS_REACH[usize::from(machine.mxu_edge > 128)],
-            _ => self.reach,
-        };
-        let plain = machine.op_time(work);
-        OpTime {
-            matrix_s: self.matmuls.iter().map(|matmul| machine.matmul_s(matmul)).sum::<f64>()
-                / (machine.reach.in_a_model * reach),
-            vector_s: machine.vector_s(self.vector_ops, self.transcendentals),
-            hbm_s: plain.hbm_s.max(self.hbm_bytes / (machine.hbm_bytes_per_s * machine.reach.hbm)),
-            ..plain
-        }
     }
 }
 
@@ -176,6 +136,8 @@ fn attention(module: &HloModule, id: InstructionId, matmuls: u32) -> Option<Kern
         transcendentals: scores,
         reach: 1.0,
         hbm_bytes: 0.0,
+        touched_bytes: None,
+        order: KernelOrder::SideBySide,
     })
 }
 
@@ -300,6 +262,8 @@ fn loss(module: &HloModule, id: InstructionId, matmuls: u32) -> Option<KernelWor
         transcendentals: logits,
         reach: 1.0,
         hbm_bytes: module.instruction(id).kernel_cost().map_or(0.0, |stated| stated.bytes_accessed as f64),
+        touched_bytes: None,
+        order: KernelOrder::SideBySide,
     })
 }
 
@@ -319,6 +283,8 @@ fn quantized(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
         transcendentals: 0.0,
         reach: 1.0,
         hbm_bytes: 0.0,
+        touched_bytes: None,
+        order: KernelOrder::SideBySide,
     })
 }
 
@@ -334,6 +300,8 @@ fn norm(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
         transcendentals: 0.0,
         reach: 1.0,
         hbm_bytes: 0.0,
+        touched_bytes: None,
+        order: KernelOrder::SideBySide,
     })
 }
 
@@ -366,11 +334,13 @@ fn grouped_matmul(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
     let element = if lhs.element_type().bits() > rhs.element_type().bits() { lhs } else { rhs }.element_type();
     let matmul = Matmul { flops, element, contracted, columns };
     Some(KernelWork {
-        family: "grouped matmul",
+        family: GROUPED,
         matmuls: vec![matmul],
         vector_ops: 0.0,
         transcendentals: 0.0,
-        reach: GROUPED_REACH,
+        reach: 1.0,
         hbm_bytes: 0.0,
+        touched_bytes: None,
+        order: KernelOrder::SideBySide,
     })
 }

@@ -1,6 +1,7 @@
 //! What a device can do, and how much of that programs reach: the physical constants of the estimate.
 
 use chips::{Generation, Slice};
+use serde::{Deserialize, Serialize};
 use xla::PrimitiveType;
 
 use crate::torus::IciTorus;
@@ -53,10 +54,13 @@ pub struct Reach {
     pub dcn: f64,
     /// Of the host link.
     pub host: f64,
-    /// Seconds from one op to the next.
+    /// Seconds that an op waits for HBM, before and after its work.
     pub launch_s: f64,
     /// Seconds a program takes beside its ops: `gemm-7x-128` and `hbm-copy-7x-2097152`, where little else is left.
     pub program_s: f64,
+    /// Share of the rate of a plain matmul that a grouped matmul reaches: its tiles are smaller, and matrices are read once for
+    /// each tile of rows. The sparse models of `docs/accuracy.md`.
+    pub grouped: f64,
     /// Seconds to move a row that an index names: rows are moved one by one. The sparse models of `docs/accuracy.md`.
     pub indexed_row_s: f64,
     /// Seconds until a collective moves its first byte, beside hops: `allgather-7x-2x2x1-*`.
@@ -65,9 +69,111 @@ pub struct Reach {
     pub hop_s: f64,
 }
 
+/// Rates measured on a user's own chips, each in place of the one in [`Reach`]; absent ones keep it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredRates {
+    /// Share of HBM bandwidth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hbm: Option<f64>,
+    /// Share of the MXUs' rate in matmuls inside a model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matmul: Option<f64>,
+    /// Share of link bandwidth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ici: Option<f64>,
+    /// Seconds that an op waits for HBM, on each side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch_s: Option<f64>,
+}
+
+impl MeasuredRates {
+    /// Every rate with the bounds of what can be true.
+    pub(crate) fn bounded(&self) -> [(&'static str, Option<f64>, (f64, f64)); 4] {
+        [
+            ("hbm", self.hbm, (0.3, 1.0)),
+            ("matmul", self.matmul, (0.2, 1.0)),
+            ("ici", self.ici, (0.2, 1.0)),
+            ("launch_s", self.launch_s, (0.0, 5e-6)),
+        ]
+    }
+}
+
+impl Machine {
+    /// With rates that were measured.
+    pub fn calibrated(mut self, rates: &MeasuredRates) -> Machine {
+        let reach = &mut self.reach;
+        reach.hbm = rates.hbm.unwrap_or(reach.hbm);
+        reach.ici = rates.ici.unwrap_or(reach.ici);
+        reach.launch_s = rates.launch_s.unwrap_or(reach.launch_s);
+        if let Some(matmul) = rates.matmul {
+            // The compiler's cycles and our own count are off by the same share.
+            reach.cycles *= matmul / (reach.mxu * reach.in_a_model);
+            reach.in_a_model = matmul / reach.mxu;
+        }
+        self
+    }
+}
+
+/// The constants that were chosen by training runs, not by a measurement of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FittedConstants {
+    /// [`Reach::in_a_model`] of generations with MXUs of 128 rows.
+    pub in_a_model: f64,
+    /// The same of v6e.
+    pub in_a_model_v6e: f64,
+    /// The same of TPU7x.
+    pub in_a_model_tpu7x: f64,
+    /// [`Reach::host`] of v6e: offloading runs hide more than the published 32 GB/s would let them.
+    pub host_v6e: f64,
+    /// [`Reach::grouped`].
+    pub grouped: f64,
+    /// [`Reach::indexed_row_s`].
+    pub indexed_row_s: f64,
+}
+
+impl Default for FittedConstants {
+    fn default() -> FittedConstants {
+        FittedConstants {
+            in_a_model: 0.97,
+            in_a_model_v6e: 0.84,
+            in_a_model_tpu7x: 0.91,
+            host_v6e: 1.6,
+            grouped: 0.65,
+            indexed_row_s: 10e-9,
+        }
+    }
+}
+
+impl FittedConstants {
+    pub(crate) const COUNT: usize = 6;
+
+    /// With one of them, by its place, times a factor.
+    pub(crate) fn scaled(mut self, index: usize, factor: f64) -> FittedConstants {
+        let fields = [
+            &mut self.in_a_model,
+            &mut self.in_a_model_v6e,
+            &mut self.in_a_model_tpu7x,
+            &mut self.host_v6e,
+            &mut self.grouped,
+            &mut self.indexed_row_s,
+        ];
+        if let Some(field) = fields.into_iter().nth(index) {
+            *field *= factor;
+        }
+        self
+    }
+}
+
 impl Machine {
     /// The device of a slice.
     pub fn of(slice: &Slice) -> Machine {
+        Machine::with_constants(slice, &FittedConstants::default())
+    }
+
+    /// The device of a slice, with other fitted constants.
+    pub(crate) fn with_constants(slice: &Slice, fitted: &FittedConstants) -> Machine {
         let spec = slice.spec();
         let devices = f64::from(spec.cores.devices_per_chip.value);
         let cores_per_device = f64::from(spec.cores.tensor_cores_per_chip.value) / devices;
@@ -86,7 +192,7 @@ impl Machine {
                 / devices,
             dcn_bytes_per_s: network.dcn_gb_per_s_per_chip.map_or(DEFAULT_DCN_GB_PER_S, |f| f.value) * 1e9 / devices,
             torus: IciTorus::of(slice),
-            reach: Reach::of(slice.generation()),
+            reach: Reach::of(slice.generation(), fitted),
         }
     }
 
@@ -102,33 +208,36 @@ impl Machine {
 }
 
 impl Reach {
-    fn of(generation: Generation) -> Reach {
+    fn of(generation: Generation, fitted: &FittedConstants) -> Reach {
         let common = Reach {
             hbm: 0.86,
             mxu: 0.965,
-            in_a_model: 0.97,
+            in_a_model: fitted.in_a_model,
             cycles: 1.0,
             ici: 0.99,
             dcn: 0.7,
             host: 0.8,
             launch_s: 0.5e-6,
-            program_s: 1.2e-6,
-            indexed_row_s: 10e-9,
+            program_s: 0.7e-6,
+            grouped: fitted.grouped,
+            indexed_row_s: fitted.indexed_row_s,
             collective_s: 10e-6,
             hop_s: 1e-6,
         };
         match generation {
             Generation::V4 => Reach { mxu: 0.89, ..common },
-            // Offloading runs on v6e hide more than the published 32 GB/s would let them.
-            Generation::V6e => Reach { mxu: 0.9, in_a_model: 0.84, cycles: 1.1, host: 1.6, ..common },
-            Generation::Tpu7x => Reach { mxu: 0.83, in_a_model: 0.91, cycles: 0.97, ..common },
+            Generation::V6e => {
+                let (in_a_model, host) = (fitted.in_a_model_v6e, fitted.host_v6e);
+                Reach { mxu: 0.9, in_a_model, cycles: 1.1, host, ..common }
+            }
+            Generation::Tpu7x => Reach { mxu: 0.83, in_a_model: fitted.in_a_model_tpu7x, cycles: 0.97, ..common },
             _ => common,
         }
     }
 }
 
 /// Lanes of a vector unit: 8 by 128.
-const VECTOR_LANES: f64 = 1024.0;
+pub(crate) const VECTOR_LANES: f64 = 1024.0;
 
 /// Vector operations a core starts in a cycle.
 fn vector_slots(generation: Generation) -> f64 {

@@ -8,7 +8,7 @@ use xla::{
     ReplicaGroups, TripCount, Users,
 };
 
-use crate::kernels::KernelWork;
+use crate::kernel_work::KernelWork;
 use crate::machine::Machine;
 use crate::op_time::{Bound, OpTime};
 use crate::torus::{Group, Way};
@@ -94,12 +94,12 @@ impl Lanes {
 }
 
 /// A program, with everything that is asked of it often.
-struct Program<'a> {
-    module: &'a HloModule,
-    machine: &'a Machine,
-    users: Users,
+pub(crate) struct Program<'a> {
+    pub(crate) module: &'a HloModule,
+    pub(crate) machine: &'a Machine,
+    pub(crate) users: Users,
     /// Collectives by the scheduled instruction that holds them.
-    collectives: HashMap<InstructionId, Collective>,
+    pub(crate) collectives: HashMap<InstructionId, Collective>,
     /// Device of each partition, in the order of the slice.
     devices: &'a [u64],
     trips: HashMap<InstructionId, u64>,
@@ -120,19 +120,7 @@ struct Pass {
 /// Simulates a step. `devices` are the device numbers of the partitions, in the order of the slice; partition `n` runs on device
 /// `n` where it is empty.
 pub fn simulate(module: &HloModule, executions: &Executions, machine: &Machine, devices: &[u64]) -> Simulation {
-    let program = Program {
-        module,
-        machine,
-        users: module.users(),
-        collectives: scheduled_collectives(module, executions),
-        devices,
-        trips: executions
-            .loops()
-            .iter()
-            .map(|(id, trips)| (*id, if let TripCount::Known(n) = trips { *n } else { 1 }))
-            .collect(),
-        fuel: Cell::new(FUEL),
-    };
+    let program = Program::new(module, executions, machine, devices);
     let mut pass = Pass {
         now: 0.0,
         lanes: Lanes::default(),
@@ -178,7 +166,28 @@ const MAX_DEPTH: u32 = 64;
 const CARRYING_DEPTH: u32 = 6;
 const FUEL: u64 = 4_000_000;
 
-impl Program<'_> {
+impl<'a> Program<'a> {
+    pub(crate) fn new(
+        module: &'a HloModule,
+        executions: &Executions,
+        machine: &'a Machine,
+        devices: &'a [u64],
+    ) -> Program<'a> {
+        Program {
+            module,
+            machine,
+            users: module.users(),
+            collectives: scheduled_collectives(module, executions),
+            devices,
+            trips: executions
+                .loops()
+                .iter()
+                .map(|(id, trips)| (*id, if let TripCount::Known(n) = trips { *n } else { 1 }))
+                .collect(),
+            fuel: Cell::new(FUEL),
+        }
+    }
+
     /// Runs a computation. `carried` are transfers that a loop's last iteration left under way, by the place in the loop state.
     fn run(&self, id: ComputationId, pass: &mut Pass, carried: &HashMap<u32, Pending>, depth: u32) {
         if depth > MAX_DEPTH {
@@ -265,8 +274,9 @@ impl Program<'_> {
             }
             None if work.traffic.read.hbm + work.traffic.written.hbm > 0.0 => {
                 let name = self.module.instruction(at).name();
-                pass.notes.push(format!("{name} states no cost: it is priced by the bytes of its operands"));
-                pass.spend(at, self.machine.op_time(&work), &work, 0.0);
+                let by = if work.cycles.is_some() { "static cycles of its code" } else { "bytes of its operands" };
+                pass.notes.push(format!("{name} states no cost: it is priced by the {by}"));
+                pass.spend(at, self.machine.kernel_time(&work), &work, 0.0);
             }
             None => {}
         }
@@ -333,7 +343,7 @@ impl Program<'_> {
     }
 
     /// Where the first group of a collective lies; all groups are alike.
-    fn group(&self, collective: &Collective) -> Group {
+    pub(crate) fn group(&self, collective: &Collective) -> Group {
         let attributes = self.module.instruction(collective.instruction).attributes();
         let all = self.module.num_replicas() * self.module.num_partitions();
         let members: Vec<i64> = if !attributes.source_target_pairs.is_empty() {

@@ -100,7 +100,7 @@ fn a_faster_machine_is_faster() {
 #[test]
 fn utilization_is_of_the_peak_and_by_the_callers_figures() {
     let module = load("scan_grad_4");
-    let workload = Workload { tokens_per_step: Some(512.0), model_flops_per_step: Some(1e9) };
+    let workload = Workload { tokens_per_step: Some(512.0), model_flops_per_step: Some(1e9), ..Workload::default() };
     let estimate = Estimate::of(&module, &v5e(), &[], &workload);
     let seconds = estimate.step.seconds;
     assert!((estimate.tokens_per_s.unwrap() - 512.0 / seconds).abs() < 1e-6);

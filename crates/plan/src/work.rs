@@ -13,6 +13,8 @@ pub struct Work {
     pub transcendentals: f64,
     /// Rows that are gathered or scattered by an index each.
     pub indexed_rows: f64,
+    /// Cycles of shuffling sublanes where the second smallest dimension of a layout changes.
+    pub shuffle_cycles: f64,
     /// Operands of matmuls of 8 bits and less.
     pub narrow: Vec<NarrowOperand>,
     /// Bytes moved.
@@ -57,6 +59,7 @@ impl Work {
         let mut work =
             Work { traffic: users.traffic(module, id), cycles: instruction.estimated_cycles(), ..Work::default() };
         work.add(module, id, 0);
+        work.shuffle_cycles = shuffle_cycles(module, id);
         work
     }
 
@@ -90,6 +93,41 @@ impl Work {
 }
 
 const MAX_DEPTH: u32 = 16;
+
+/// Cycles for each row of 128 elements whose sublane changes. A published trace of TPU7x: 1.2 to 1.4 for bf16, whose rows lie two in a
+/// word and are taken apart and joined again (one of four such ops takes 3.2), 0.25 for f32, eight rows at a time.
+const CYCLES_PER_PACKED_ROW: f64 = 1.3;
+const CYCLES_PER_ROW: f64 = 0.25;
+
+/// What an op pays for a layout with other sublanes: copies, and fusions without a known inside that keep the number of elements.
+fn shuffle_cycles(module: &HloModule, id: InstructionId) -> f64 {
+    let instruction = module.instruction(id);
+    let is_opaque = || {
+        let inside = instruction.called_computations().first().map(|&called| module.computation(called).root());
+        inside.is_some_and(|root| matches!(module.instruction(root).opcode(), Opcode::Other(_)))
+    };
+    let moves = match instruction.opcode() {
+        Opcode::Copy | Opcode::Reshape | Opcode::Transpose => true,
+        Opcode::Fusion => is_opaque(),
+        _ => false,
+    };
+    let shapes = instruction.operands().iter().map(|&operand| module.instruction(operand).shape());
+    let result = instruction.shape();
+    let Some(operand) = shapes.max_by_key(|shape| shape.element_count()).filter(|_| moves) else { return 0.0 };
+    let (Some(from), Some(to)) = (sublanes(operand), sublanes(result)) else { return 0.0 };
+    if from == to || operand.element_count() != result.element_count() {
+        return 0.0;
+    }
+    let is_packed = operand.element_type().bits().min(result.element_type().bits()) < 32;
+    result.element_count() as f64 / 128.0 * if is_packed { CYCLES_PER_PACKED_ROW } else { CYCLES_PER_ROW }
+}
+
+/// The sizes of the two smallest dimensions of a tiled layout: lanes and sublanes.
+fn sublanes(shape: &xla::Shape) -> Option<(u64, u64)> {
+    let layout = shape.layout().filter(|layout| !layout.tiles.is_empty())?;
+    let size = |place: usize| shape.dimension(i64::from(*layout.minor_to_major.get(place)?));
+    Some((size(0)?, size(1)?))
+}
 
 /// Sides of a matmul of 8 bits and less, as they are stored: conversions on the way are looked through.
 fn narrow_operands(module: &HloModule, id: InstructionId) -> Vec<NarrowOperand> {

@@ -21,6 +21,7 @@ mod flops;
 mod json;
 mod literal;
 mod module;
+mod op_text;
 mod opcode;
 mod proto;
 mod read;

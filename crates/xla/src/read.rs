@@ -261,7 +261,7 @@ impl Reader<'_> {
 }
 
 /// Only what later code relies on; the compiler's own verifier checked the rest.
-fn check_arity(instruction: &Instruction) -> Result<(), Error> {
+pub(crate) fn check_arity(instruction: &Instruction) -> Result<(), Error> {
     let expected = match instruction.opcode {
         Opcode::While => {
             (instruction.operands.len() == 1 && instruction.called.len() == 2, "one operand, two computations")
@@ -269,6 +269,7 @@ fn check_arity(instruction: &Instruction) -> Result<(), Error> {
         Opcode::GetTupleElement => (instruction.operands.len() == 1, "one operand"),
         Opcode::Fusion => (instruction.called.len() == 1, "one computation"),
         Opcode::Dot | Opcode::Convolution => (instruction.operands.len() >= 2, "two operands"),
+        Opcode::Scatter => (instruction.operands.len() >= 3, "three operands"),
         _ => (true, ""),
     };
     if expected.0 {

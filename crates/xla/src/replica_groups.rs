@@ -70,6 +70,17 @@ impl ReplicaGroups {
         Ok((!proto.replica_groups.is_empty()).then(|| listed(&proto.replica_groups)))
     }
 
+    /// Groups by iota: their number and size, the dimensions ids are laid out in, and their order.
+    pub(crate) fn iota(shape: &[i64], reshape: &[i64], transpose: &[i64]) -> Result<ReplicaGroups, Error> {
+        let &[groups, size] = shape else { return Err(Error::malformed(AT, "not two sizes")) };
+        read_iota(&proto::IotaReplicaGroupList {
+            num_replica_groups: groups,
+            num_devices_per_group: size,
+            iota_reshape_dims: reshape.to_vec(),
+            iota_transpose_perm: transpose.iter().map(|&p| i32::try_from(p).unwrap_or(-1)).collect(),
+        })
+    }
+
     /// Devices in the largest group; `all_devices` where the list is empty.
     pub fn group_size(&self, all_devices: u64) -> u64 {
         match self {

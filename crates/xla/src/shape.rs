@@ -19,6 +19,11 @@ macro_rules! element_types {
                 match number { $($number => PrimitiveType::$variant,)* other => PrimitiveType::Unknown(other) }
             }
 
+            /// The number of a type by its name.
+            pub(crate) fn number(name: &str) -> Option<i32> {
+                match name { $($text => Some($number),)* _ => None }
+            }
+
             /// Name as HLO text writes it.
             pub fn name(self) -> &'static str {
                 match self { $(PrimitiveType::$variant => $text,)* PrimitiveType::Unknown(_) => "unknown" }
@@ -73,6 +78,9 @@ element_types! {
 }
 
 impl PrimitiveType {
+    /// The number of a tuple.
+    pub(crate) const TUPLE_NUMBER: i32 = 13;
+
     /// Whether values of this type are numbers or predicates, so that a shape of it is an array.
     pub fn is_array(self) -> bool {
         self.bits() > 0

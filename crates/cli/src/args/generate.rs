@@ -156,6 +156,9 @@ pub(crate) struct BenchArgs {
     /// Record what the device does while it is measured into this folder; `tpu profile report` says what took the time.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) profile: Option<PathBuf>,
+    /// The TPU compiler for --slice; default: where `tpu setup` or pip put it.
+    #[arg(long, value_name = "FILE", requires = "slice")]
+    pub(crate) plugin: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
     #[command(flatten)]

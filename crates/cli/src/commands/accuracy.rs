@@ -9,7 +9,7 @@ use std::time::Duration;
 use compile::cache::Cache;
 use compile::worker::WorkerLimits;
 use compile::{CompileMode, PluginFile, SliceCompiler};
-use plan::accuracy::{Comparison, Results, RunRecord, compare, micro_rows, page};
+use plan::accuracy::{Comparison, Results, RunRecord, Sample, compare, leave_one_out, micro_rows, page, sample};
 use serde::Serialize;
 
 use crate::args::{AccuracyArgs, FrontEnd};
@@ -60,6 +60,9 @@ struct Line<'a> {
 }
 
 pub(crate) fn run(args: &AccuracyArgs, output: &Output) -> Result<Answer, Failure> {
+    if let Some(path) = &args.profile {
+        return commands::calibrate::compare(path, args, output);
+    }
     let mut results = kept(args)?;
     let comparisons = match &args.file {
         Some(file) => predict_file(args, file, &mut results)?,
@@ -108,8 +111,13 @@ fn predict_file(args: &AccuracyArgs, file: &Path, results: &mut Results) -> Resu
     let folder = args.programs.clone().unwrap_or_else(|| scratch.path().join("programs"));
     let stop = stop::on_signal();
     export(args, file, scratch.path(), &folder)?;
-    let comparisons = predict_all(args, &compiler, &folder, &stop)?;
+    let (comparisons, samples) = predict_all(args, &compiler, &folder, &stop)?;
     results.add(&comparisons, &micro);
+    if args.leave_one_out {
+        let progress = Progress::start();
+        results.held_out =
+            Some(leave_one_out(&samples, |step| progress.step(&format!("leaving families out: {step}"))));
+    }
     if let Some(path) = &args.results {
         commands::compile::write_file(path, results.to_json().as_bytes())?;
     }
@@ -170,7 +178,7 @@ fn predict_all(
     compiler: &SliceCompiler,
     folder: &Path,
     stop: &AtomicBool,
-) -> Result<Vec<Comparison>, Failure> {
+) -> Result<(Vec<Comparison>, Vec<Sample>), Failure> {
     let mut records: Vec<PathBuf> = fs::read_dir(folder)
         .map_err(|error| failure::file("reading", folder, error))?
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -178,7 +186,7 @@ fn predict_all(
         .collect();
     records.sort();
     let mode = if args.full { CompileMode::Full } else { CompileMode::Quick };
-    let mut comparisons = Vec::new();
+    let (mut comparisons, mut samples) = (Vec::new(), Vec::new());
     let count = records.len();
     for (index, path) in records.iter().enumerate() {
         let json = fs::read(path).map_err(|error| failure::file("reading", path, error))?;
@@ -205,9 +213,16 @@ fn predict_all(
         };
         let progress = Progress::start();
         let about = format!("{} of {count}, {}", index + 1, record.id);
+        let kept = record.clone();
         comparisons.push(compare(compiler, record, &program, mode, stop, &mut |step| {
             progress.step(&format!("{about}: {step}"))
         }));
+        if args.leave_one_out
+            && kept.measured_step_s.is_some()
+            && comparisons.last().is_some_and(|last| last.prediction.is_ok())
+        {
+            samples.push(sample(compiler, &kept, &program, mode, stop, &mut |step| progress.step(step))?);
+        }
         drop(progress);
         if stop.load(Ordering::Relaxed) {
             return Err(Failure::new("stopped").hint("what was compiled is kept: the next run goes on from there"));
@@ -220,5 +235,5 @@ fn predict_all(
             }
         }
     }
-    Ok(comparisons)
+    Ok((comparisons, samples))
 }

@@ -124,7 +124,7 @@ fn predict(args: &BenchArgs, slice: &str, measured: &Benchmark, progress: &Progr
     };
     let planned = Planned::read(&config, &asked)?;
     let compiler = SliceCompiler {
-        plugin: PluginFile::open(&plugins::tpu(None)?)?,
+        plugin: PluginFile::open(&plugins::tpu(args.plugin.as_deref())?)?,
         cache: Cache::open(&commands::cache::config(&args.cache))?,
         launch: plugins::launch()?,
         limits: WorkerLimits { time: COMPILE_TIME, memory_bytes: None },

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use compile::CompileMode;
 use plan::report::{ReportInput, html};
-use plan::{Draw, Estimate, Fit, FitRequest, MemoryBreakdown, RunCost, RunLength, Tariff, Workload};
+use plan::{Draw, Estimate, Fit, FitRequest, MeasuredRates, MemoryBreakdown, RunCost, RunLength, Tariff, Workload};
 use serde::Serialize;
 
 use crate::args::{FitArgs, QuestionArgs};
@@ -46,12 +46,18 @@ pub(crate) fn setup(args: &QuestionArgs) -> Result<(compile::SliceCompiler, FitR
     let count = |option: &str, text: &Option<String>| quantity::count(option, text.as_deref());
     let (steps, tokens) = (count("steps", &workload.steps)?, count("total-tokens", &workload.total_tokens)?);
     let config = commands::config::resolve(&compiler.config, None)?.config;
+    let compile = compile_request(compiler, &config, mode)?;
+    let rates = match &args.machine {
+        Some(path) => commands::calibrate::read(path)?.rates_for(&compile.slice)?,
+        None => MeasuredRates::default(),
+    };
     let request = FitRequest {
-        compile: compile_request(compiler, &config, mode)?,
+        compile,
         batch: workload.batch,
         workload: Workload {
             tokens_per_step: count("tokens", &workload.tokens)?,
             model_flops_per_step: count("model-flops", &workload.model_flops)?,
+            rates,
         },
         run: match (steps, tokens) {
             (Some(steps), _) => RunLength::Steps(steps),

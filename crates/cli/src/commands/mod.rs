@@ -3,6 +3,7 @@
 pub(crate) mod accuracy;
 pub(crate) mod bench;
 pub(crate) mod cache;
+pub(crate) mod calibrate;
 pub(crate) mod capture;
 pub(crate) mod check;
 pub(crate) mod chips;

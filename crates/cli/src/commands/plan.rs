@@ -178,6 +178,7 @@ fn options(args: &PlanArgs) -> Result<SearchOptions, Failure> {
         workers: args.jobs.map_or(cores, std::num::NonZero::get),
         flags: named_flags(&args.flags)?,
         confirm: if args.confirm { Confirm::Best } else { Confirm::No },
+        machine: args.machine.as_deref().map(commands::calibrate::read).transpose()?,
     })
 }
 

@@ -3,7 +3,7 @@
 use super::collect::Collector;
 use super::ops::Program;
 use chips::{Generation, Slice};
-use plan::{Bound, Machine, simulate};
+use plan::{Bound, Machine, OpPricer, OpWork, StatedWork, simulate};
 use std::collections::HashMap;
 use std::io::{Read, Seek};
 use xla::{BufferAssignment, HloModule, MemorySpace, Opcode};
@@ -68,6 +68,8 @@ pub(super) struct HloOp {
     pub(super) source: String,
     /// Seconds of one execution, and what limits it.
     pub(super) predicted: Option<(f64, Bound)>,
+    /// What it does, for a price of its own.
+    pub(super) work: Option<OpWork>,
     /// Bytes that leave the device in one execution of a collective.
     pub(super) sent_bytes: f64,
 }
@@ -135,7 +137,14 @@ fn program_facts(
         notes.push(format!("{} runs on {devices} devices, which no {generation} slice has", program.shown()));
         return Ok((facts, notes));
     };
-    let simulation = simulate(&module, &executions, &Machine::of(&slice), &[]);
+    let machine = Machine::of(&slice);
+    let pricer = OpPricer::new(&module, &executions, &machine);
+    for (id, instruction) in module.instructions() {
+        if let Some(op) = facts.ops.get_mut(instruction.name()) {
+            op.work = pricer.work(id, StatedWork::default());
+        }
+    }
+    let simulation = simulate(&module, &executions, &machine, &[]);
     let mut sums: HashMap<&str, (f64, f64, Bound)> = HashMap::new();
     for cost in &simulation.ops {
         let sum = sums.entry(module.instruction(cost.instruction).name()).or_insert((0.0, 0.0, cost.bound));

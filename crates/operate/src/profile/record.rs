@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// A measured profile.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct ProfileReport {
     /// Files that were read.
     pub files: Vec<String>,
@@ -164,7 +164,7 @@ pub struct MeasuredProgram {
 }
 
 /// All executions of one op of one program.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct MeasuredOp {
     /// Name of the program, with its number.
     pub program: String,
@@ -204,6 +204,25 @@ pub struct MeasuredOp {
     pub predicted_s: Option<f64>,
     /// What the prediction says it is limited by.
     pub predicted_bound: Option<&'static str>,
+    /// What it does, where the HLO is inside and the chip is known.
+    #[serde(skip)]
+    pub work: Option<plan::OpWork>,
+}
+
+impl MeasuredOp {
+    /// One execution beside its price. Of a collective the shortest execution counts: the others wait for devices that come late.
+    pub fn profiled(&self) -> plan::accuracy::ProfiledOp {
+        let times = self.occurrences.max(1) as f64;
+        let mean = self.self_s / times;
+        plan::accuracy::ProfiledOp {
+            name: self.name.clone(),
+            text: self.expression.clone(),
+            executions: self.occurrences,
+            measured_s: if super::is_collective(&self.category) { mean.min(self.min_s) } else { mean },
+            stated: plan::StatedWork { flops: self.flops / times, bytes: self.hbm_bytes / times },
+            work: self.work.clone(),
+        }
+    }
 }
 
 /// An op under the roofline of its device.

@@ -189,6 +189,7 @@ fn ops(collector: &Collector, totals: &ProfileTotals) -> Vec<MeasuredOp> {
                 roofline: roofline(facts, &sum, peaks),
                 predicted_s: predicted.map(|(seconds, _)| seconds),
                 predicted_bound: predicted.map(|(_, bound)| bound.name()),
+                work: hlo.and_then(|hlo| hlo.work.clone()),
             }
         })
         .collect();

@@ -1,24 +1,31 @@
 //! Published measurements against what is predicted for the same runs.
 
 mod fitted;
+mod held_out;
 mod micro;
 mod page;
+mod profile;
 mod record;
 mod results;
+mod sections;
 mod summary;
+mod timed_matmuls;
 
 pub use fitted::is_fitted;
+pub use held_out::{HeldOut, HeldOutRow, Sample, family, leave_one_out, p10_to_p90};
 pub use micro::{MicroRow, MicroRows, micro_rows};
 pub use page::page;
+pub use profile::{ClassError, LONG_OP_S, PricedOp, ProfileClasses, ProfileErrors, ProfiledOp};
 pub use record::{Run, RunRecord, Table};
-pub use results::{Details, Predicted, ResultRow, Results};
+pub use results::{Details, InferenceRow, Predicted, ResultRow, Results};
 pub use summary::Summary;
+pub use timed_matmuls::timed_matmuls;
 
 use std::sync::atomic::AtomicBool;
 
 use compile::{CompileMode, CompileRequest, SliceCompiler, with_causes};
 
-use crate::compiled::{Driver, Outcome};
+use crate::compiled::{Compiled, Driver, Outcome};
 use crate::error::Error;
 use crate::estimate::{Estimate, Workload};
 use crate::fit::device_numbers;
@@ -68,6 +75,48 @@ pub fn compare(
     Comparison { record, prediction }
 }
 
+/// A run with its compiled program, for a fit of constants; most often the compile cache has it.
+pub fn sample(
+    compiler: &SliceCompiler,
+    record: &RunRecord,
+    program: &[u8],
+    mode: CompileMode,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Sample, Error> {
+    let compiled = compiled(compiler, record, program, mode, stop, progress)?;
+    let slice = record.slice()?;
+    let measured_s = record.measured_step_s.ok_or_else(|| Error::Record(format!("{} has no step time", record.id)))?;
+    let module = compiled.module().clone();
+    Ok(Sample {
+        id: record.id.clone(),
+        measured_s,
+        slice,
+        devices: device_numbers(&slice, Some(&record.device_ids)),
+        executions: module.executions(),
+        module,
+    })
+}
+
+fn compiled(
+    compiler: &SliceCompiler,
+    record: &RunRecord,
+    program: &[u8],
+    mode: CompileMode,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Compiled, Error> {
+    let mut request = CompileRequest::new(record.slice()?);
+    request.mode = mode;
+    request.device_ids = Some(record.device_ids.clone());
+    request.flags = record.flags();
+    let mut driver = Driver { compiler, stop, progress };
+    match driver.once_unread(program, &request)? {
+        Outcome::Fits(compiled) => Ok(*compiled),
+        Outcome::TooLarge(oom) => Err(Error::TooLarge(oom)),
+    }
+}
+
 fn predict(
     compiler: &SliceCompiler,
     record: &RunRecord,
@@ -77,18 +126,11 @@ fn predict(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Prediction, Error> {
     let slice = record.slice()?;
-    let mut request = CompileRequest::new(slice);
-    request.mode = mode;
-    request.device_ids = Some(record.device_ids.clone());
-    request.flags = record.flags();
-    let mut driver = Driver { compiler, stop, progress };
-    let compiled = match driver.once_unread(program, &request)? {
-        Outcome::Fits(compiled) => compiled,
-        Outcome::TooLarge(oom) => return Err(Error::TooLarge(oom)),
-    };
+    let compiled = compiled(compiler, record, program, mode, stop, progress)?;
     let workload = Workload {
         tokens_per_step: record.tokens_per_step,
         model_flops_per_step: record.model_flops_per_chip.map(|flops| flops * f64::from(slice.chips())),
+        ..Workload::default()
     };
     let estimate =
         Estimate::of(compiled.module(), &slice, &device_numbers(&slice, Some(&record.device_ids)), &workload);

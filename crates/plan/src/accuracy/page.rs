@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 
 use super::results::LIMITS;
-use super::{MicroRow, ResultRow, Results, Summary, Table, is_fitted};
+use super::{MicroRow, ResultRow, Results, Summary, Table, is_fitted, sections};
 
 /// Writes the page; its last line sums up the verified rows.
 pub fn page(results: &Results) -> String {
     let of = |table: Table| results.rows.iter().filter(|row| row.table == table).collect::<Vec<_>>();
     let (verified, rate_only) = (of(Table::Verified), of(Table::RateOnly));
     let mut page = heading(&results.front_end);
+    page += &sections::held_out(results);
     for note in &results.notes {
         let _ = writeln!(page, "{note}\n");
     }
@@ -20,6 +21,8 @@ pub fn page(results: &Results) -> String {
         page += &table(&rate_only);
     }
     page += &differences(&results.differences);
+    page += &sections::inference(results);
+    page += &sections::profiles(results);
     page += &micro_table(results);
     page += "\n## In short\n";
     if let Some(summary) = summary(&rate_only, |_| true) {

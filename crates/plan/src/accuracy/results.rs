@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Comparison, MicroRow, MicroRows, Table, is_fitted};
+use super::{Comparison, HeldOut, MicroRow, MicroRows, ProfileClasses, Table, is_fitted};
 use crate::error::Error;
 use crate::op_time::Bound;
 
@@ -25,6 +25,15 @@ pub struct Results {
     pub differences: Vec<String>,
     /// Training runs, by name.
     pub rows: Vec<ResultRow>,
+    /// Rows predicted with constants that were chosen without their family, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_out: Option<HeldOut>,
+    /// Steps of inference.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inference: Vec<InferenceRow>,
+    /// Profiles op by op.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<ProfileClasses>,
     /// Micro-benchmarks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub micro: Vec<MicroRow>,
@@ -53,6 +62,29 @@ pub struct ResultRow {
     /// Why nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+}
+
+/// A step of inference beside a published rate, if there is one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InferenceRow {
+    /// Name of the row: the model, what its weights are, and the published row.
+    pub id: String,
+    /// Slice.
+    pub slice: String,
+    /// Sequences that decode together.
+    pub sequences: u64,
+    /// Seconds of a decode step.
+    pub step_s: f64,
+    /// Lower end of the range.
+    pub low_s: f64,
+    /// Upper end of the range.
+    pub high_s: f64,
+    /// Tokens per second on the slice, of decode steps alone.
+    pub tokens_per_s: f64,
+    /// Tokens per second as published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published_tokens_per_s: Option<f64>,
 }
 
 /// A prediction; of some only the seconds were kept.
@@ -146,6 +178,9 @@ impl Results {
             notes: vec![],
             differences: vec![],
             rows: vec![],
+            held_out: None,
+            inference: vec![],
+            profiles: vec![],
             micro: vec![],
             left_out: vec![],
         }
@@ -164,6 +199,14 @@ impl Results {
     pub fn to_json(&self) -> String {
         let json = serde_json::to_string_pretty(self).expect("plain data is JSON");
         json + "\n"
+    }
+
+    /// Keeps the errors of a profile, in place of earlier ones of the same file.
+    pub fn add_profile(&mut self, profile: ProfileClasses) {
+        let is_same = |old: &ProfileClasses| old.file == profile.file && old.slice == profile.slice;
+        self.profiles.retain(|old| !is_same(old));
+        self.profiles.push(profile);
+        self.profiles.sort_by(|a, b| (&a.file, &a.slice).cmp(&(&b.file, &b.slice)));
     }
 
     /// Adds what was predicted now; a row that was there is replaced, unless nothing is predicted now.
@@ -204,5 +247,17 @@ mod tests {
         assert_eq!(Results::read(results.to_json().as_bytes()).unwrap(), results);
         assert!((results.rows[0].error().unwrap() - 0.1).abs() < 1e-12);
         assert!(Results::read(results.to_json().replace("\"version\": 1", "\"version\": 9").as_bytes()).is_err());
+    }
+
+    /// The range is p10 to p90: it holds eight in ten of the verified rows.
+    #[test]
+    fn the_range_holds_eight_in_ten() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benchmarks/results/accuracy.json");
+        let results = Results::read(&std::fs::read(path).unwrap()).unwrap();
+        let verified = results.rows.iter().filter(|row| row.table == Table::Verified);
+        let ratios: Vec<f64> = verified.filter_map(|row| Some(1.0 / (1.0 + row.error()?))).collect();
+        let (low, high) = crate::estimate::RANGE;
+        let inside = ratios.iter().filter(|ratio| (low..=high).contains(*ratio)).count() as f64 / ratios.len() as f64;
+        assert!((0.75..=0.85).contains(&inside), "{inside} of {}", ratios.len());
     }
 }

@@ -16,9 +16,10 @@ use super::load;
 use super::roles::StepKind;
 use super::rough::{Rough, rough};
 use super::source::ProgramSource;
+use crate::calibrate::MachineFile;
 use crate::error::Error;
 use crate::estimate::{Estimate, Workload};
-use crate::machine::Machine;
+use crate::machine::{Machine, MeasuredRates};
 
 /// What to explore, and how long.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ pub struct SearchOptions {
     pub flags: BTreeMap<String, String>,
     /// Whether the whole compiler confirms the best plan.
     pub confirm: Confirm,
+    /// Rates measured on the caller's own chips, for slices of their generation.
+    pub machine: Option<MachineFile>,
 }
 
 impl SearchOptions {
@@ -62,6 +65,7 @@ impl SearchOptions {
             workers: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             flags: BTreeMap::new(),
             confirm: Confirm::No,
+            machine: None,
         }
     }
 }
@@ -522,6 +526,7 @@ impl Hunt<'_> {
         let workload = Workload {
             tokens_per_step: Some(tokens_per_step),
             model_flops_per_step: Some(facts.model_flops_per_sample * candidate.batch as f64),
+            rates: self.rates(&candidate.slice),
         };
         let estimate = Estimate::of(module, &candidate.slice, &[], &workload);
         let chips = candidate.slice.chips();
@@ -606,6 +611,11 @@ impl Hunt<'_> {
             }
         }
         self.ask_all(trials);
+    }
+
+    /// Rates that were measured on chips of a slice's generation.
+    fn rates(&self, slice: &Slice) -> MeasuredRates {
+        self.options.machine.as_ref().and_then(|file| file.rates_for(slice).ok()).unwrap_or_default()
     }
 
     /// Asks about candidates side by side.

@@ -34,7 +34,7 @@ fn compiled() -> Compiled {
 /// A report with every part, of a real program; classes, cost and advice as a command would fill them.
 fn report() -> ReportInput {
     let Compiled { module, buffers, slice } = compiled();
-    let workload = Workload { tokens_per_step: Some(4096.0), model_flops_per_step: Some(1e12) };
+    let workload = Workload { tokens_per_step: Some(4096.0), model_flops_per_step: Some(1e12), ..Workload::default() };
     let estimate = Estimate::of(&module, &slice, &[], &workload);
     let pictures = Pictures::of(&module, Some(&buffers), &slice, &[]);
     let summary = buffers.summary(xla::MemorySpace::HBM);

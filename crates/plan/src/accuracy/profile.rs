@@ -1,0 +1,230 @@
+//! A measured profile op by op: what the estimate says of each, by class, with the ops that are furthest off.
+
+use serde::{Deserialize, Serialize};
+
+use super::Summary;
+use crate::machine::Machine;
+use crate::op_time::Bound;
+use crate::price::{OpClass, OpPrice, OpPricer, OpWork, StatedWork};
+
+/// An op of a profile, all its executions together.
+#[derive(Clone, Debug)]
+pub struct ProfiledOp {
+    /// Name of the instruction.
+    pub name: String,
+    /// HLO text, as profiles write it.
+    pub text: String,
+    /// Executions.
+    pub executions: u64,
+    /// Mean time of one, without the ops inside it.
+    pub measured_s: f64,
+    /// What the profile says one does.
+    pub stated: StatedWork,
+    /// What it does, where the program is known; else that comes from the text.
+    pub work: Option<OpWork>,
+}
+
+impl ProfiledOp {
+    /// What it does: `None` for an op that takes no time of the core by itself, the reason where its text cannot be read.
+    pub fn work(&self, machine: &Machine) -> Result<Option<OpWork>, String> {
+        if let Some(work) = &self.work {
+            return Ok(Some(work.clone()));
+        }
+        let module = xla::HloModule::from_instruction_text(&self.text).map_err(|error| error.to_string())?;
+        let root = module.computation(module.entry()).root();
+        let executions = module.executions();
+        Ok(OpPricer::new(&module, &executions, machine).work(root, self.stated))
+    }
+}
+
+/// An op beside its price.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PricedOp {
+    /// Name of the instruction.
+    pub name: String,
+    /// Class.
+    pub class: OpClass,
+    /// Executions.
+    pub executions: u64,
+    /// Mean time of one.
+    pub measured_s: f64,
+    /// Its price.
+    pub predicted_s: f64,
+    /// What limits it.
+    pub bound: Bound,
+    /// HLO text.
+    pub text: String,
+}
+
+impl PricedOp {
+    /// How far the price is off, as a share of the measurement.
+    pub fn error(&self) -> f64 {
+        self.predicted_s / self.measured_s - 1.0
+    }
+
+    /// Seconds that it is off in all executions.
+    pub fn lost_s(&self) -> f64 {
+        (self.predicted_s - self.measured_s).abs() * self.executions as f64
+    }
+}
+
+/// Errors of one class.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassError {
+    /// The class; all of them where there is none.
+    pub class: Option<OpClass>,
+    /// Ops that take longer than [`ProfileErrors::from_s`].
+    pub ops: usize,
+    /// Measured seconds of all ops, short ones too.
+    pub measured_s: f64,
+    /// Predicted seconds of all ops, short ones too.
+    pub predicted_s: f64,
+    /// Of the longer ops: median of the error, without its sign, each op once.
+    pub median: Option<f64>,
+    /// Nine of ten are off by less.
+    pub p90: Option<f64>,
+}
+
+/// A profile op by op.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProfileErrors {
+    /// Ops that take less are in sums only.
+    pub from_s: f64,
+    /// All classes together, then each that occurs.
+    pub classes: Vec<ClassError>,
+    /// All ops that have a price, most seconds off first.
+    pub ops: Vec<PricedOp>,
+    /// Ops that have no price, with the reason: the first few.
+    pub unpriced: Vec<(String, String)>,
+}
+
+/// Errors of a profile by class, as the record of results keeps them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileClasses {
+    /// Name of the file.
+    pub file: String,
+    /// Slice it was measured on.
+    pub slice: String,
+    /// All classes together, then each that occurs.
+    pub classes: Vec<ClassError>,
+}
+
+/// Ops that take less than this are mostly overhead.
+pub const LONG_OP_S: f64 = 20e-6;
+/// Reasons that are kept.
+const MOST_REASONS: usize = 20;
+
+impl ProfileErrors {
+    /// Prices ops on a machine and compares.
+    pub fn of(ops: impl IntoIterator<Item = ProfiledOp>, machine: &Machine) -> ProfileErrors {
+        let (mut priced, mut unpriced) = (Vec::new(), Vec::new());
+        for op in ops.into_iter().filter(|op| op.measured_s > 0.0 && op.executions > 0) {
+            match op.work(machine) {
+                Ok(Some(work)) => {
+                    let OpPrice { class, seconds, bound } = work.price(machine);
+                    priced.push(PricedOp {
+                        name: op.name,
+                        class,
+                        executions: op.executions,
+                        measured_s: op.measured_s,
+                        predicted_s: seconds,
+                        bound,
+                        text: op.text,
+                    });
+                }
+                Ok(None) => {}
+                Err(why) if unpriced.len() < MOST_REASONS => unpriced.push((op.name, why)),
+                Err(_) => {}
+            }
+        }
+        priced.sort_by(|a, b| b.lost_s().total_cmp(&a.lost_s()).then_with(|| a.name.cmp(&b.name)));
+        let classes = std::iter::once(None).chain(OpClass::ALL.map(Some));
+        let classes = classes.filter_map(|class| class_error(class, &priced)).collect();
+        ProfileErrors { from_s: LONG_OP_S, classes, ops: priced, unpriced }
+    }
+}
+
+fn class_error(class: Option<OpClass>, ops: &[PricedOp]) -> Option<ClassError> {
+    let of_class: Vec<&PricedOp> = ops.iter().filter(|op| class.is_none_or(|class| op.class == class)).collect();
+    if of_class.is_empty() {
+        return None;
+    }
+    let times = |op: &PricedOp, seconds: f64| seconds * op.executions as f64;
+    let long: Vec<f64> = of_class.iter().filter(|op| op.measured_s >= LONG_OP_S).map(|op| op.error()).collect();
+    let summary = Summary::of(long.iter().copied());
+    Some(ClassError {
+        class,
+        ops: long.len(),
+        measured_s: of_class.iter().map(|op| times(op, op.measured_s)).sum(),
+        predicted_s: of_class.iter().map(|op| times(op, op.predicted_s)).sum(),
+        median: summary.as_ref().map(|summary| summary.median),
+        p90: summary.as_ref().map(|summary| summary.p90),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn op(text: &str, microseconds: f64, stated: StatedWork) -> ProfiledOp {
+        let name = text.trim_start_matches('%').split(' ').next().unwrap().to_string();
+        ProfiledOp { name, text: text.into(), executions: 2, measured_s: microseconds / 1e6, stated, work: None }
+    }
+
+    /// Ops of published profiles with their measured times.
+    #[test]
+    fn ops_are_priced_by_their_text() {
+        let tpu7x = Machine::of(&"tpu7x-2".parse().unwrap());
+        let read = StatedWork { flops: 6_223_298_560.0, bytes: 779_209_728.0 };
+        let ops = [
+            op(
+                "%fusion = bf16[8,75968]{1,0:T(8,128)(2,1)} fusion(bf16[8,5120]{1,0:T(8,128)(2,1)S(1)} %a, \
+                 bf16[75968,5120]{1,0:T(16,128)(2,1)} %b), kind=kOutput, calls=%f",
+                289.6,
+                read,
+            ),
+            op(
+                "%psum.1 = bf16[1024,5120]{1,0:T(8,128)(2,1)} all-reduce(bf16[1024,5120]{1,0:T(8,128)(2,1)} %q), channel_id=1, \
+                 replica_groups={{0,1}}, use_global_device_ids=true, to_apply=%r",
+                28.4,
+                StatedWork::default(),
+            ),
+            op(
+                "%quantized_matmul_kernel_512_5120_2560.1 = bf16[1024,5120]{1,0:T(8,128)(2,1)} \
+                 custom-call(bf16[1024,5120]{1,0:T(16,128)(2,1)} %x, f4e2m1fn[5120,5120]{1,0:T(64,128)(8,1)E(4)} %w, \
+                 f32[10,1,5120]{2,1,0:T(1,128)} %s), custom_call_target=\"tpu_custom_call\"",
+                44.3,
+                StatedWork::default(),
+            ),
+            op(
+                "%fusion.409 = bf16[1024,32,128]{2,0,1:T(8,128)(2,1)S(1)} fusion(f32[1024,32,128]{2,1,0:T(8,128)S(1)} %a, \
+                 f32[1024,32]{0,1:T(8,128)S(1)} %b), kind=kLoop, calls=%f",
+                20.1,
+                StatedWork { flops: 12_582_912.0, bytes: 25_297_152.0 },
+            ),
+            op("%copy-done = f32[8]{0} copy-done((f32[8]{0}, f32[8]{0}, u32[]) %s)", 30.0, StatedWork::default()),
+            op("no text", 30.0, StatedWork::default()),
+        ];
+        let errors = ProfileErrors::of(ops, &tpu7x);
+        assert_eq!(errors.ops.len(), 4, "{errors:?}");
+        assert_eq!(errors.unpriced.len(), 1);
+        for op in &errors.ops {
+            assert!(op.error().abs() < 0.2, "{op:?}");
+        }
+        let all = errors.classes[0];
+        assert_eq!((all.class, all.ops), (None, 4));
+        assert!((all.measured_s - 2.0 * 382.4e-6).abs() < 1e-9);
+    }
+
+    /// An all-reduce over pairs two hops apart on a v6e-8, 121.7 ms.
+    #[test]
+    fn pairs_share_the_link_between_them() {
+        let machine = Machine::of(&"v6e-8".parse().unwrap());
+        let text = "%all-reduce = f32[5,1024,1024,256]{3,2,1,0:T(8,128)} all-reduce(f32[5,1024,1024,256]{3,2,1,0:T(8,128)} %a), \
+                    channel_id=1, replica_groups=[4,2]<=[2,4]T(1,0), use_global_device_ids=true, to_apply=%add";
+        let errors = ProfileErrors::of([op(text, 121_700.0, StatedWork::default())], &machine);
+        assert!(errors.ops[0].error().abs() < 0.03, "{errors:?}");
+    }
+}
