@@ -66,6 +66,8 @@ pub struct TokenSizes {
     pub active_weights: f64,
     /// Width of all heads of all layers.
     pub attention: usize,
+    /// Share of all weights that routed experts are; 0 where there are none.
+    pub expert_share: f64,
 }
 
 impl TokenSizes {
@@ -80,6 +82,7 @@ impl TokenSizes {
                     positions: config.n_positions,
                     active_weights: (layers * layer + config.vocab_size * width) as f64,
                     attention: layers * width,
+                    expert_share: 0.0,
                 }
             }
             hf::ModelConfig::Llama(config) => {
@@ -104,11 +107,20 @@ impl TokenSizes {
                 let first = config.experts.and_then(|experts| experts.dense).map_or(0, |dense| dense.inner);
                 let dense = config.num_dense_layers();
                 let weights = layers * attention + (layers - dense) * others + dense * 3 * width * first;
+                let routed = |count: usize| {
+                    let each = config.feed_forward_matmuls() * width * config.intermediate_size;
+                    (layers - dense) as f64 * each as f64 * count as f64
+                };
+                let all_routed = config.experts.as_ref().map_or(0.0, |experts| routed(experts.count));
+                let active_weights = (weights + config.vocab_size * width) as f64;
+                // The embedding is no weight of a matmul.
+                let all = active_weights - routed(chosen) + all_routed + (config.vocab_size * width) as f64;
                 TokenSizes {
                     vocabulary: config.vocab_size,
                     positions: config.max_position_embeddings,
-                    active_weights: (weights + config.vocab_size * width) as f64,
+                    active_weights,
                     attention: layers * queries,
+                    expert_share: all_routed / all.max(1.0),
                 }
             }
         }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use nn::quant::QuantScheme;
 use nn::{DTypePolicy, RematPolicy, ShardingRules, Strategy, hf};
-use plan::search::{ModelChoice, ModelFigures, ModelSource, ModelStep, Plan, Quantization, Variant, choice_of};
+use plan::search::{
+    ModelAxis, ModelChoice, ModelFigures, ModelSource, ModelStep, Plan, Quantization, Variant, choice_of,
+};
 use trace::Mesh;
 
 use crate::config::{DataConfig, TrainConfig};
@@ -131,6 +133,10 @@ impl Planned {
                  query, not halved for the causal mask"
             ),
             max_model_parts: 1 << heads.trailing_zeros().min(16),
+            model_axis: match sizes.expert_share {
+                0.0 => ModelAxis::Tensor,
+                share => ModelAxis::Experts { share },
+            },
             max_context_parts: match self.step {
                 PlannedStepKind::Training => parts_of(self.sequence),
                 PlannedStepKind::Prefill | PlannedStepKind::Decode => 1,

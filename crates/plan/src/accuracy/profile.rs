@@ -218,6 +218,21 @@ mod tests {
         assert!((all.measured_s - 2.0 * 382.4e-6).abs() < 1e-9);
     }
 
+    /// Sublanes that change are shuffled, as measured; a transpose of lanes, of which no time is known, counts by its bytes.
+    #[test]
+    fn layouts_with_other_sublanes_take_longer() {
+        let machine = Machine::of(&"tpu7x-2".parse().unwrap());
+        let copy = |from: &str, to: &str| {
+            let shape = "bf16[4,1024,8,128]";
+            let text = format!("%copy = {shape}{{{to}:T(8,128)(2,1)}} copy({shape}{{{from}:T(8,128)(2,1)}} %a)");
+            ProfileErrors::of([op(&text, 30.0, StatedWork::default())], &machine).ops[0].predicted_s
+        };
+        let (alike, sublanes, lanes) =
+            (copy("3,2,1,0", "3,2,0,1"), copy("3,2,1,0", "3,1,2,0"), copy("3,2,1,0", "2,3,1,0"));
+        assert!(sublanes > 1.5 * alike, "{sublanes} {alike}");
+        assert_eq!(lanes, alike);
+    }
+
     /// An all-reduce over pairs two hops apart on a v6e-8, 121.7 ms.
     #[test]
     fn pairs_share_the_link_between_them() {

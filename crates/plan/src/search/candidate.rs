@@ -219,7 +219,7 @@ pub(crate) fn all(source: &dyn ProgramSource, slices: &[Slice], batches: Option<
         };
         for sharding in shardings {
             let parts = match sharding {
-                ShardingChoice::ByRule(mesh) => mesh.batch_parts(),
+                ShardingChoice::ByRule(mesh) => mesh.batch_parts() * facts.model_axis.batch_parts(mesh.model),
                 ShardingChoice::AsWritten => 1,
             };
             // Slices reach each other over the data axis alone.

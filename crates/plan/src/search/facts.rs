@@ -10,6 +10,38 @@ use super::rematerialized::{is_rematerialized, names};
 use super::roles::{ArgumentRole, Roles, StepKind, argument_bytes, dims};
 use super::source::is_grouped_matmul;
 
+/// What the innermost axis of a mesh splits.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum ModelAxis {
+    /// Every weight and every head, for the same samples.
+    #[default]
+    Tensor,
+    /// Experts, and the batch beside them; other weights are whole on every device.
+    Experts {
+        /// Share of the weights that experts are.
+        share: f64,
+    },
+}
+
+impl ModelAxis {
+    /// Share of all weights that a device has where the axis has so many parts.
+    pub(crate) fn weights_on_a_device(self, parts: u64) -> f64 {
+        let parts = parts.max(1) as f64;
+        match self {
+            ModelAxis::Tensor => 1.0 / parts,
+            ModelAxis::Experts { share } => share / parts + (1.0 - share),
+        }
+    }
+
+    /// Parts of the batch along the axis.
+    pub(crate) fn batch_parts(self, parts: u64) -> u64 {
+        match self {
+            ModelAxis::Tensor => 1,
+            ModelAxis::Experts { .. } => parts.max(1),
+        }
+    }
+}
+
 /// Figures of a program for one sample, or for all of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Facts {
@@ -53,6 +85,9 @@ pub struct Facts {
     pub max_model_parts: u64,
     /// Largest power of two that the positions of a sample can be split by; programs of any writer are not split so.
     pub max_context_parts: u64,
+    /// What the axis `model` of a mesh splits.
+    #[serde(skip)]
+    pub model_axis: ModelAxis,
     /// Matmuls that ask for more than the default precision.
     pub precise_matmuls: usize,
 }
@@ -139,6 +174,7 @@ impl Facts {
             exchanged_bytes_per_sample: 0.0,
             max_model_parts: 1,
             max_context_parts: 1,
+            model_axis: ModelAxis::Tensor,
             precise_matmuls: 0,
         }
     }

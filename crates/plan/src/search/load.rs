@@ -66,7 +66,7 @@ pub(crate) fn candidates(best: &Candidate, facts: &Facts, batches: Option<&[u64]
         return Vec::new();
     }
     let parts = match best.sharding {
-        ShardingChoice::ByRule(mesh) => mesh.batch_parts().max(1),
+        ShardingChoice::ByRule(mesh) => mesh.batch_parts().max(1) * facts.model_axis.batch_parts(mesh.model),
         ShardingChoice::AsWritten => 1,
     };
     let mut sizes: Vec<u64> = match batches {

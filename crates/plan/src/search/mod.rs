@@ -16,7 +16,7 @@ mod source;
 
 pub use answer::{Answer, Confidence, Plan, Refused};
 pub use candidate::{Candidate, FlagSet, PrecisionChoice, Quantization, ShardingChoice, Variant, WindowedEinsum};
-pub use facts::Facts;
+pub use facts::{Facts, ModelAxis};
 pub use goal::{Goal, PlanCost};
 pub use load::Load;
 pub use model::{ModelChoice, ModelFigures, ModelSource, ModelStep, WriteStep, choice_of};

@@ -6,7 +6,7 @@ use compile::Program;
 use hlo::Verified;
 
 use super::candidate::{Candidate, ShardingChoice, Variant};
-use super::facts::{Facts, REFERENCE_BATCH};
+use super::facts::{Facts, ModelAxis, REFERENCE_BATCH};
 use super::roles::BatchName;
 use super::rules::MeshShape;
 use super::source::{OneProgram, ProgramSource};
@@ -47,6 +47,8 @@ pub struct ModelFigures {
     pub max_model_parts: u64,
     /// Largest power of two that sequences can be split by.
     pub max_context_parts: u64,
+    /// What the axis `model` of a mesh splits.
+    pub model_axis: ModelAxis,
 }
 
 /// Writes the step of a choice; the error says why it cannot.
@@ -85,6 +87,7 @@ impl<'a> ModelSource<'a> {
                 convention: figures.convention.clone(),
                 max_model_parts: figures.max_model_parts,
                 max_context_parts: figures.max_context_parts,
+                model_axis: figures.model_axis,
                 ..one.facts().clone()
             };
             Ok((variant.clone(), facts))
@@ -133,7 +136,7 @@ impl ProgramSource for ModelSource<'_> {
         let facts = self.facts_for(candidate);
         let mesh = choice_of(candidate).mesh;
         let samples = candidate.batch as f64 / mesh.batch_parts().max(1) as f64;
-        facts.state_bytes as f64 / (mesh.fsdp * mesh.model).max(1) as f64
+        facts.state_bytes as f64 * facts.model_axis.weights_on_a_device(mesh.model) / mesh.fsdp.max(1) as f64
             + facts.cache_bytes_per_sample as f64 * samples / mesh.model.max(1) as f64
     }
 

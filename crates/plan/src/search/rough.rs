@@ -38,15 +38,26 @@ pub(crate) fn rough(facts: &Facts, machine: &Machine, candidate: &Candidate, arg
         ShardingChoice::AsWritten => MeshShape { fsdp: candidate.slice.devices().into(), ..MeshShape::ONE },
     };
     let samples = candidate.batch as f64;
-    let samples_per_part = samples / (mesh.batch_parts() * mesh.context) as f64;
-    let (model, split) = (mesh.model as f64, (mesh.fsdp * mesh.model) as f64);
+    let batch_parts = mesh.batch_parts() * mesh.context * facts.model_axis.batch_parts(mesh.model);
+    let samples_per_part = samples / batch_parts as f64;
+    // Parts of what a sample has.
+    let model = mesh.model as f64 / facts.model_axis.batch_parts(mesh.model) as f64;
+    let of_weights = facts.model_axis.weights_on_a_device(mesh.model);
+    let of_state = of_weights / mesh.fsdp as f64;
     let is_training = facts.kind == StepKind::Training;
 
     let matmuls = facts.flops_per_sample * samples / devices / (machine.bf16_flops * MATMUL_REACH);
     let passes = if is_training { 3.0 } else { 1.0 };
-    let traffic = facts.traffic_bytes_per_sample * samples / devices
-        + passes * facts.weight_bytes / model
-        + if is_training { 2.0 * facts.state_bytes as f64 / split } else { 0.0 }
+    // A program's count has the whole KV cache once for each layer that writes into it: of a step with one, activations count by
+    // what layers hand on, written and read by two.
+    let activations = if facts.cache_bytes_per_sample > 0 {
+        4.0 * facts.exchanged_bytes_per_sample
+    } else {
+        facts.traffic_bytes_per_sample
+    };
+    let traffic = activations * samples / devices
+        + passes * facts.weight_bytes * of_weights
+        + if is_training { 2.0 * facts.state_bytes as f64 * of_state } else { 0.0 }
         + facts.cache_bytes_per_sample as f64 * samples_per_part / model;
     let memory = traffic / (machine.hbm_bytes_per_s * machine.reach.hbm);
 
@@ -54,10 +65,10 @@ pub(crate) fn rough(facts: &Facts, machine: &Machine, candidate: &Candidate, arg
     let mut transfers = 0.0;
     if is_training {
         // Weights are gathered forward and backward, gradients summed up once.
-        transfers += 2.0 * links.seconds(CollectiveKind::AllGather, Axis::Fsdp, facts.weight_bytes / model);
-        transfers += links.seconds(CollectiveKind::ReduceScatter, Axis::Fsdp, facts.gradient_bytes / model);
-        transfers += links.seconds(CollectiveKind::AllReduce, Axis::Data, facts.gradient_bytes / split);
-        transfers += links.seconds(CollectiveKind::AllReduce, Axis::Context, facts.gradient_bytes / split);
+        transfers += 2.0 * links.seconds(CollectiveKind::AllGather, Axis::Fsdp, facts.weight_bytes * of_weights);
+        transfers += links.seconds(CollectiveKind::ReduceScatter, Axis::Fsdp, facts.gradient_bytes * of_weights);
+        transfers += links.seconds(CollectiveKind::AllReduce, Axis::Data, facts.gradient_bytes * of_state);
+        transfers += links.seconds(CollectiveKind::AllReduce, Axis::Context, facts.gradient_bytes * of_state);
     }
     let exchanged = facts.exchanged_bytes_per_sample * samples_per_part * if is_training { 1.0 } else { 0.3 };
     let seen = exchanged * mesh.context as f64 * SEEN / model;
@@ -71,10 +82,13 @@ pub(crate) fn rough(facts: &Facts, machine: &Machine, candidate: &Candidate, arg
     let waited_for = (host - core).max(0.0);
     let step_s = core + (transfers - hidden) + EXPOSED * hidden + 0.8 * between_layers + waited_for;
 
-    let per_part = facts.kept_bytes_per_sample + WORKING_VALUES * facts.largest_bytes_per_sample / model;
-    let results = if facts.is_donated { 0.0 } else { facts.state_bytes as f64 / split };
-    let gradients = if is_training { facts.gradient_bytes / split } else { 0.0 };
-    let gathered = if mesh.fsdp > 1 { 2.0 * facts.largest_weight_bytes / model } else { 0.0 };
+    // The loop over layers hands the KV cache on, which is an argument: there once more only if it may not be written in place.
+    let cache = (facts.cache_bytes_per_sample as f64).min(facts.kept_bytes_per_sample);
+    let kept = facts.kept_bytes_per_sample - cache + if facts.is_donated { 0.0 } else { cache / model };
+    let per_part = kept + WORKING_VALUES * facts.largest_bytes_per_sample / model;
+    let results = if facts.is_donated { 0.0 } else { facts.state_bytes as f64 * of_state };
+    let gradients = if is_training { facts.gradient_bytes * of_state } else { 0.0 };
+    let gathered = if mesh.fsdp > 1 { 2.0 * facts.largest_weight_bytes / mesh.model as f64 } else { 0.0 };
     let hbm_bytes = argument_bytes + results + gradients + gathered + per_part * samples_per_part;
     Rough { step_s: step_s.max(1e-9), hbm_bytes }
 }
