@@ -129,3 +129,63 @@ impl Links<'_> {
         group.transfer_s(kind, bytes as u64, torus.link_bytes_per_s * self.machine.reach.ici)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::{FlagSet, ModelAxis, PrecisionChoice, WindowedEinsum};
+
+    /// A decode step of 100 GB of weights with caches of 1 GB, on a v6e-8.
+    fn decode(model_axis: ModelAxis, mesh: MeshShape) -> Rough {
+        let facts = Facts {
+            kind: StepKind::Inference,
+            batch: None,
+            tokens_per_sample: 1,
+            parameters: 50_000_000_000,
+            state_bytes: 100_000_000_000,
+            cache_bytes_per_sample: 1_000_000_000,
+            is_donated: true,
+            flops_per_sample: 1e11,
+            model_flops_per_sample: 1e11,
+            convention: String::new(),
+            traffic_bytes_per_sample: 1e11,
+            weight_bytes: 1e11,
+            gradient_bytes: 1e11,
+            largest_weight_bytes: 1e9,
+            kept_bytes_per_sample: 1e9,
+            host_bytes_per_sample: 0.0,
+            largest_bytes_per_sample: 0.0,
+            exchanged_bytes_per_sample: 1e6,
+            max_model_parts: 8,
+            max_context_parts: 1,
+            model_axis,
+            precise_matmuls: 0,
+        };
+        let slice: chips::Slice = "v6e-8".parse().unwrap();
+        let sharding = ShardingChoice::ByRule(mesh);
+        let candidate = Candidate {
+            slice,
+            sharding,
+            batch: 16,
+            precision: PrecisionChoice::AsWritten,
+            flags: FlagSet::Default,
+            windowed_einsum: WindowedEinsum::Default,
+            variant: None,
+        };
+        let arguments = 1e11 * model_axis.weights_on_a_device(mesh.model) + 1e9 * 16.0 / 8.0;
+        rough(&facts, &Machine::of(&slice), &candidate, arguments)
+    }
+
+    #[test]
+    fn caches_are_in_memory_once() {
+        let (wide, narrow) =
+            (MeshShape { model: 8, ..MeshShape::ONE }, MeshShape { data: 2, model: 4, ..MeshShape::ONE });
+        assert_eq!(decode(ModelAxis::Tensor, wide).hbm_bytes, 1e11 / 8.0 + 2e9);
+        assert_eq!(decode(ModelAxis::Tensor, narrow).hbm_bytes, 1e11 / 4.0 + 2e9);
+        // Half the weights of a device are read in half the time.
+        assert!(decode(ModelAxis::Tensor, wide).step_s < 0.7 * decode(ModelAxis::Tensor, narrow).step_s);
+        // Of experts each device has its own, and all of the rest.
+        let experts = ModelAxis::Experts { share: 0.8 };
+        assert!((decode(experts, wide).hbm_bytes - (0.3 * 1e11 + 2e9)).abs() < 1.0);
+    }
+}
