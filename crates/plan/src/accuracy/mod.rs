@@ -17,7 +17,7 @@ pub use micro::{MicroRow, MicroRows, micro_rows};
 pub use page::page;
 pub use profile::{ClassError, LONG_OP_S, PricedOp, ProfileClasses, ProfileErrors, ProfiledOp};
 pub use record::{Run, RunRecord, Table};
-pub use results::{Details, InferenceRow, Predicted, ResultRow, Results};
+pub use results::{Details, InferenceRow, Predicted, PredictedPrefill, ResultRow, Results};
 pub use summary::Summary;
 pub use timed_matmuls::timed_matmuls;
 

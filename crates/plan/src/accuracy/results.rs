@@ -82,9 +82,32 @@ pub struct InferenceRow {
     pub high_s: f64,
     /// Tokens per second on the slice, of decode steps alone.
     pub tokens_per_s: f64,
+    /// What comes before decoding, where it was predicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefill: Option<PredictedPrefill>,
     /// Tokens per second as published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published_tokens_per_s: Option<f64>,
+}
+
+/// The prompt of a sequence, and what is written after it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PredictedPrefill {
+    /// Seconds of a prefill step for one sequence.
+    pub seconds: f64,
+    /// Tokens written after each prompt.
+    pub output_tokens: u64,
+}
+
+impl InferenceRow {
+    /// Tokens per second of a run in which each sequence has its prompt read before its tokens are written: both take turns on the
+    /// slice.
+    pub fn whole_run_tokens_per_s(&self) -> Option<f64> {
+        let PredictedPrefill { seconds, output_tokens } = self.prefill?;
+        let output = output_tokens as f64;
+        Some(output / (output * self.step_s / self.sequences.max(1) as f64 + seconds))
+    }
 }
 
 /// A prediction; of some only the seconds were kept.
@@ -247,6 +270,17 @@ mod tests {
         assert_eq!(Results::read(results.to_json().as_bytes()).unwrap(), results);
         assert!((results.rows[0].error().unwrap() - 0.1).abs() < 1e-12);
         assert!(Results::read(results.to_json().replace("\"version\": 1", "\"version\": 9").as_bytes()).is_err());
+    }
+
+    /// 100 sequences write 1,000 tokens each in steps of 20 ms, after 50 ms for each prompt.
+    #[test]
+    fn a_whole_run_has_prefill_and_decode() {
+        let json = r#"{"id": "a", "slice": "v6e-1", "sequences": 100, "step_s": 0.02, "low_s": 0.0, "high_s": 1.0,
+            "tokens_per_s": 5000.0, "prefill": {"seconds": 0.05, "output_tokens": 1000}}"#;
+        let mut row: InferenceRow = serde_json::from_str(json).unwrap();
+        assert!((row.whole_run_tokens_per_s().unwrap() - 4000.0).abs() < 1e-6);
+        row.prefill = None;
+        assert_eq!(row.whole_run_tokens_per_s(), None);
     }
 
     /// The range is p10 to p90: it holds eight in ten of the verified rows.

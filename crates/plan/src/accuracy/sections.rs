@@ -64,27 +64,32 @@ pub(super) fn inference(results: &Results) -> String {
     }
     let mut text = String::from(
         "\n## Inference\n\n\
-         Decode steps by `tpu plan config.json --step decode`, compiled, not run.\nPublished rates of vLLM are whole runs: with \
-         prefill between decode steps, and an engine's own gaps.\nThe predictions have decode steps alone, every sequence with a full \
-         KV cache.\n\n\
-         | row | slice | sequences | decode step, ms | range | tokens/s | published | predicted over published |\n\
-         |---|---|---|---|---|---|---|---|\n",
+         Decode steps by `tpu plan config.json --step decode`, compiled, not run, every sequence with as long a KV cache as named.\n\
+         Published rates of vLLM are whole runs.\nBeside them stands a run of both steps: each prompt is read by itself \
+         (`--step prefill`), then its tokens are written, those of all sequences at once.\n\
+         An engine's own gaps are in no prediction.\n\n\
+         | row | slice | sequences | decode step, ms | range | tokens/s | prefill, ms | with prefill, tokens/s | published \
+         | predicted over published |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
     );
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".into());
     for row in &results.inference {
-        let published = row.published_tokens_per_s.map_or_else(|| "-".to_string(), |rate| format!("{rate:.0}"));
-        let ratio = row
-            .published_tokens_per_s
-            .map_or_else(|| "-".to_string(), |rate| format!("{:.2}", row.tokens_per_s / rate));
+        let whole = row.whole_run_tokens_per_s();
+        let ratio = row.published_tokens_per_s.map(|rate| format!("{:.2}", whole.unwrap_or(row.tokens_per_s) / rate));
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {:.2} | {:.2} to {:.2} | {:.0} | {published} | {ratio} |",
+            "| {} | {} | {} | {:.2} | {:.2} to {:.2} | {:.0} | {} | {} | {} | {} |",
             row.id,
             row.slice,
             row.sequences,
             row.step_s * 1e3,
             row.low_s * 1e3,
             row.high_s * 1e3,
-            row.tokens_per_s
+            row.tokens_per_s,
+            or_none(row.prefill.map(|prefill| format!("{:.1}", prefill.seconds * 1e3))),
+            or_none(whole.map(|rate| format!("{rate:.0}"))),
+            or_none(row.published_tokens_per_s.map(|rate| format!("{rate:.0}"))),
+            or_none(ratio)
         );
     }
     text

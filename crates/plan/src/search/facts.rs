@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use hlo::{Attr, Func, Module, Op, OpKind, OpName, Value, Verified};
+use hlo::{Attr, Func, Module, Op, OpKind, OpName, Type, Value, Verified};
 use serde::Serialize;
 
 use super::flow::{Flow, UseKind};
@@ -129,6 +129,15 @@ impl Facts {
                 }
                 ArgumentRole::State => facts.state_bytes = facts.state_bytes.saturating_add(bytes),
                 ArgumentRole::Cache { .. } => facts.cache_bytes_per_sample += bytes / batch.max(1),
+                // Codes of quantized weights and KV caches.
+                ArgumentRole::Other if roles.kind == StepKind::Inference && is_codes(ty) => match roles.results[n] {
+                    Some(_) => facts.cache_bytes_per_sample += bytes / batch.max(1),
+                    None => {
+                        facts.state_bytes = facts.state_bytes.saturating_add(bytes);
+                        facts.parameters = facts.parameters.saturating_add(elements);
+                        facts.weight_bytes += bytes as f64;
+                    }
+                },
                 ArgumentRole::Batch { .. } | ArgumentRole::Other => {}
             }
         }
@@ -210,6 +219,12 @@ fn matmuls_only(module: &Module, count: Count) -> Module {
         }
     }
     module
+}
+
+/// Whether an argument has integers of 8 bits and less that stand for numbers: more than a row of them.
+fn is_codes(ty: &Type) -> bool {
+    let dtype = ty.as_tensor().and_then(|tensor| tensor.element.plain());
+    dims(ty).len() > 1 && dtype.is_some_and(|dtype| !dtype.is_float() && (2..=8).contains(&dtype.bits()))
 }
 
 fn has_names(func: &Func) -> bool {
@@ -307,4 +322,29 @@ fn max_model_parts(func: &Func, roles: &Roles, flow: &Flow) -> u64 {
         split as f64 >= 0.8 * all as f64
     };
     [16, 8, 4, 2].into_iter().find(|model| splits(*model)).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::{BatchName, OneProgram, ProgramSource};
+
+    /// One matmul with weights of 8 bits and a scale for each column, beside a cache of 8 bits.
+    #[test]
+    fn codes_are_weights_and_caches() {
+        let text = "func.func @main(%t: tensor<4x8xbf16>, %w: tensor<8x16xi8>, %s: tensor<16xbf16>,
+              %c: tensor<2x4x6x8xi8> {tf.aliasing_output = 1 : i32}) -> (tensor<4x16xbf16>, tensor<2x4x6x8xi8>) {
+            %f = stablehlo.convert %w : (tensor<8x16xi8>) -> tensor<8x16xbf16>
+            %b = stablehlo.broadcast_in_dim %s, dims = [1] : (tensor<16xbf16>) -> tensor<8x16xbf16>
+            %v = stablehlo.multiply %f, %b : tensor<8x16xbf16>
+            %y = stablehlo.dot_general %t, %v, contracting_dims = [1] x [0]
+              : (tensor<4x8xbf16>, tensor<8x16xbf16>) -> tensor<4x16xbf16>
+            return %y, %c : tensor<4x16xbf16>, tensor<2x4x6x8xi8>
+          }";
+        let program = OneProgram::read(text.as_bytes().to_vec(), Some(&BatchName::Dimension(0, 0))).unwrap();
+        let facts = program.facts();
+        assert_eq!((facts.kind, facts.cache_bytes_per_sample), (StepKind::Inference, 2 * 6 * 8));
+        assert_eq!((facts.weight_bytes, facts.parameters >= 8 * 16), (8.0 * 16.0, true), "{facts:?}");
+        assert!(facts.state_bytes >= 8 * 16, "{facts:?}");
+    }
 }
