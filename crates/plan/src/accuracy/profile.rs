@@ -223,7 +223,7 @@ mod tests {
     fn layouts_with_other_sublanes_take_longer() {
         let machine = Machine::of(&"tpu7x-2".parse().unwrap());
         let copy = |from: &str, to: &str| {
-            let shape = "bf16[4,1024,8,128]";
+            let shape = "bf16[4,8,1024,128]";
             let text = format!("%copy = {shape}{{{to}:T(8,128)(2,1)}} copy({shape}{{{from}:T(8,128)(2,1)}} %a)");
             ProfileErrors::of([op(&text, 30.0, StatedWork::default())], &machine).ops[0].predicted_s
         };
