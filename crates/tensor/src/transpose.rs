@@ -66,13 +66,12 @@ pub fn transpose_rows_into(rows: &[u8], columns: usize, width: usize, out: &mut 
         return;
     }
     let count = (rows.len() / row_bytes).min(all_rows - first);
-    let mut lines = out.chunks_exact_mut(line);
     match width {
-        1 => lines.enumerate().for_each(|(column, line)| column_into::<1>(rows, columns, column, line, first, count)),
-        2 => lines.enumerate().for_each(|(column, line)| column_into::<2>(rows, columns, column, line, first, count)),
-        4 => lines.enumerate().for_each(|(column, line)| column_into::<4>(rows, columns, column, line, first, count)),
-        8 => lines.enumerate().for_each(|(column, line)| column_into::<8>(rows, columns, column, line, first, count)),
-        _ => (0..columns).zip(&mut lines).for_each(|(column, line)| {
+        1 => tiles_into::<1>(rows, columns, out, first, count, all_rows),
+        2 => tiles_into::<2>(rows, columns, out, first, count, all_rows),
+        4 => tiles_into::<4>(rows, columns, out, first, count, all_rows),
+        8 => tiles_into::<8>(rows, columns, out, first, count, all_rows),
+        _ => out.chunks_exact_mut(line).take(columns).enumerate().for_each(|(column, line)| {
             let places = line[first * width..].chunks_exact_mut(width);
             for (row, to) in rows.chunks_exact(row_bytes).take(count).zip(places) {
                 to.copy_from_slice(&row[column * width..(column + 1) * width]);
@@ -81,21 +80,37 @@ pub fn transpose_rows_into(rows: &[u8], columns: usize, width: usize, out: &mut 
     }
 }
 
-/// One column of some rows into a line, from a place on.
-fn column_into<const W: usize>(
+/// `count` rows put as columns, from column `first` on, tile by tile: each is turned in memory that stays in the first cache, and both
+/// sides see whole cache lines.
+fn tiles_into<const W: usize>(
     rows: &[u8],
     columns: usize,
-    column: usize,
-    line: &mut [u8],
+    out: &mut [u8],
     first: usize,
     count: usize,
+    all_rows: usize,
 ) {
-    let (from, to) = (rows.as_chunks::<W>().0, line.as_chunks_mut::<W>().0);
-    if column >= columns {
-        return;
-    }
-    for (to, from) in to[first..first + count].iter_mut().zip(from[column..].iter().step_by(columns)) {
-        *to = *from;
+    let (from, out) = (rows.as_chunks::<W>().0, out.as_chunks_mut::<W>().0);
+    let lines = columns.min(out.len() / all_rows.max(1));
+    let mut tile = [[[0; W]; BLOCK]; BLOCK];
+    for column in (0..lines).step_by(BLOCK) {
+        let width = BLOCK.min(lines - column);
+        for row in (0..count).step_by(BLOCK) {
+            let height = BLOCK.min(count - row);
+            for (at, values) in from[row * columns..].chunks(columns).take(height).enumerate() {
+                match values[column..column + width].first_chunk::<BLOCK>() {
+                    Some(values) => values.iter().zip(&mut tile).for_each(|(value, line)| line[at] = *value),
+                    None => values[column..].iter().zip(&mut tile).for_each(|(value, line)| line[at] = *value),
+                }
+            }
+            for (line, to) in tile.iter().take(width).zip(out[column * all_rows..].chunks_mut(all_rows)) {
+                let to = &mut to[first + row..first + row + height];
+                match to.first_chunk_mut::<BLOCK>() {
+                    Some(to) => *to = *line,
+                    None => to.copy_from_slice(&line[..height]),
+                }
+            }
+        }
     }
 }
 

@@ -100,6 +100,11 @@ impl SafeTensorsFolder {
         self.file(name)?.read_region(name, region)
     }
 
+    /// Reads a part of a tensor into memory of as many bytes.
+    pub fn read_region_into(&self, name: &str, region: &TensorRegion, bytes: &mut [u8]) -> Result<(), Error> {
+        self.file(name)?.read_region_into(name, region, bytes)
+    }
+
     /// Reads a tensor, converted when it is a float of another type.
     pub fn read_as(&self, name: &str, dtype: DType) -> Result<Literal, Error> {
         let literal = self.read(name)?;

@@ -18,6 +18,7 @@ mod error;
 mod folder;
 mod manager;
 mod npy;
+mod pages;
 pub mod quant;
 mod region;
 mod safetensors;
@@ -32,6 +33,7 @@ pub use manager::{
     Saved, SavedTensor, Saver, Snapshot, SnapshotPiece, Types, WhenBusy,
 };
 pub use npy::{NpyHeader, read_npy, read_npy_header, read_npy_header_from, read_npz, write_npz};
+pub use pages::zeroed_bytes;
 pub use region::TensorRegion;
 pub use safetensors::{Entry, SafeTensors, write};
 pub use store::{

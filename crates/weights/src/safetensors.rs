@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use tensor::{DType, Literal};
 
 use crate::error::Error;
+use crate::pages::zeroed_bytes;
 use crate::region::TensorRegion;
 use crate::unfinished::unfinished_file;
 
@@ -119,21 +120,36 @@ impl SafeTensors {
     /// Reads a part of a tensor, and no more from the file than that part.
     pub fn read_region(&self, name: &str, region: &TensorRegion) -> Result<Literal, Error> {
         let entry = self.entry(name)?;
-        if !region.lies_in(&entry.dims) {
-            let message = format!("{region:?} does not lie in its shape {:?}", entry.dims);
-            return Err(Error::OutOfRange { name: name.to_string(), message });
-        }
-        let element_bytes = entry.dtype.size_bytes();
+        self.check_region(name, entry, region)?;
         let wrong = || Error::format(&self.path, format!("tensor `{name}` has another size"));
         // No larger than the tensor, which the file was checked to have.
-        let mut bytes = vec![0; region.size_bytes(element_bytes).ok_or_else(wrong)?];
+        let mut bytes = zeroed_bytes(region.size_bytes(entry.dtype.size_bytes()).ok_or_else(wrong)?);
+        self.read_region_into(name, region, &mut bytes)?;
+        Literal::new(entry.dtype, region.size.clone(), bytes).ok_or_else(wrong)
+    }
+
+    fn check_region(&self, name: &str, entry: &Entry, region: &TensorRegion) -> Result<(), Error> {
+        if region.lies_in(&entry.dims) {
+            return Ok(());
+        }
+        let message = format!("{region:?} does not lie in its shape {:?}", entry.dims);
+        Err(Error::OutOfRange { name: name.to_string(), message })
+    }
+
+    /// Reads a part of a tensor into memory of as many bytes, and no more from the file than that part.
+    pub fn read_region_into(&self, name: &str, region: &TensorRegion, bytes: &mut [u8]) -> Result<(), Error> {
+        let entry = self.entry(name)?;
+        self.check_region(name, entry, region)?;
+        let element_bytes = entry.dtype.size_bytes();
+        if region.size_bytes(element_bytes) != Some(bytes.len()) {
+            return Err(Error::format(&self.path, format!("tensor `{name}` has another size")));
+        }
         let whole = TensorRegion::whole(&entry.dims);
         TensorRegion::for_each_run(&whole, region, region, element_bytes, |run| {
             let target = &mut bytes[run.into_offset..run.into_offset + run.size_bytes];
             self.file.read_exact_at(target, entry.offset + run.from_offset as u64)
         })
-        .map_err(Error::io("reading", &self.path))?;
-        Literal::new(entry.dtype, region.size.clone(), bytes).ok_or_else(wrong)
+        .map_err(Error::io("reading", &self.path))
     }
 
     fn entry(&self, name: &str) -> Result<&Entry, Error> {
@@ -144,7 +160,7 @@ impl SafeTensors {
     pub fn read(&self, name: &str) -> Result<Literal, Error> {
         let entry = self.entry(name)?;
         // The header was checked against the file's length, so this is no more than there is.
-        let mut bytes = vec![0; entry.size_bytes];
+        let mut bytes = zeroed_bytes(entry.size_bytes);
         self.file.read_exact_at(&mut bytes, entry.offset).map_err(Error::io("reading", &self.path))?;
         let literal = Literal::new(entry.dtype, entry.dims.clone(), bytes);
         literal.ok_or_else(|| Error::format(&self.path, format!("tensor `{name}` has another size")))

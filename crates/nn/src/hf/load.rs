@@ -1,10 +1,11 @@
 //! Parameters from safetensors under Hugging Face names.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 
 use tensor::{DType, Literal, transpose_rows_into};
 use trace::{Spec, Tree};
-use weights::TensorRegion;
+use weights::{TensorRegion, zeroed_bytes};
 
 use crate::error::Error;
 use crate::hf::layout::{AxisPart, Layout, converted, part_of_axis, transposed, turned_kernel};
@@ -221,43 +222,76 @@ fn assembled(
     };
     let wrong = || broken("its parts have another size in all");
     if let &[piece] = chosen.as_slice()
-        && piece.turned_type(files) != Some(spec.dtype)
+        && !piece.is_direct(files, spec.dtype)
     {
         return Literal::new(spec.dtype, part.size.clone(), read(piece)?).ok_or_else(wrong);
     }
     // Each piece goes to its place, by several threads: the memory of all is touched once.
-    let mut out = vec![0; size];
+    let mut out = zeroed_bytes(size);
     let each = size.checked_div(chosen.len()).unwrap_or(0);
-    let into = |piece: &Piece, place: &mut [u8]| -> Result<(), Error> {
-        if piece.turned_type(files) == Some(spec.dtype) {
-            return piece.read_turned(files, spec.dtype, &inner, place);
+    let into = |job: Job<'_>, scratch: &mut Vec<u8>| -> Result<(), Error> {
+        if job.piece.is_direct(files, spec.dtype) {
+            return job.piece.read_into(files, spec.dtype, &job.region, job.place, scratch);
         }
-        let own = read(piece)?;
-        if own.len() != place.len() {
+        let own = read(job.piece)?;
+        if own.len() != job.place.len() {
             return Err(wrong());
         }
-        place.copy_from_slice(&own);
+        job.place.copy_from_slice(&own);
         Ok(())
     };
     let threads =
         if size < LARGE { 1 } else { std::thread::available_parallelism().map_or(1, usize::from).min(THREADS) };
-    let share = chosen.len().div_ceil(threads.max(1)).max(1);
-    let run = |pieces: &[&Piece], places: &mut [u8]| {
-        let mut both = pieces.iter().copied().zip(places.chunks_mut(each.max(1)));
-        both.try_for_each(|(piece, place)| into(piece, place))
-    };
-    if threads == 1 {
-        run(&chosen, &mut out)?;
-        return Literal::new(spec.dtype, part.size.clone(), out).ok_or_else(wrong);
+    let mut jobs = Vec::new();
+    for (piece, place) in chosen.iter().copied().zip(out.chunks_mut(each.max(1))) {
+        let parts = if piece.is_direct(files, spec.dtype) { threads.div_ceil(chosen.len()) } else { 1 };
+        jobs.extend(Job { piece, region: inner.clone(), place }.split(parts));
     }
+    let queue = Mutex::new(jobs.into_iter());
+    let run = || -> Result<(), Error> {
+        let mut scratch = Vec::new();
+        loop {
+            let job = queue.lock().map_err(|_| broken("a thread that read it panicked"))?.next();
+            match job {
+                Some(job) => into(job, &mut scratch)?,
+                None => return Ok(()),
+            }
+        }
+    };
     std::thread::scope(|scope| {
-        let run = &run;
-        let parts = chosen.chunks(share).zip(out.chunks_mut((share * each).max(1)));
-        let all: Vec<_> = parts.map(|(pieces, places)| scope.spawn(move || run(pieces, places))).collect();
+        let all: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        let own = run();
         let ended: Vec<_> = all.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
-        ended.into_iter().try_for_each(|end| end.unwrap_or_else(|_| Err(broken("a thread that read it panicked"))))
+        let failed = || Err(broken("a thread that read it panicked"));
+        ended.into_iter().fold(own, |all, end| all.and(end.unwrap_or_else(|_| failed())))
     })?;
+    drop(queue);
     Literal::new(spec.dtype, part.size.clone(), out).ok_or_else(wrong)
+}
+
+/// A piece, or a part of one, and where it goes.
+struct Job<'a> {
+    piece: &'a Piece,
+    region: TensorRegion,
+    place: &'a mut [u8],
+}
+
+impl<'a> Job<'a> {
+    /// The same in so many parts along the first axis.
+    fn split(self, parts: usize) -> Vec<Job<'a>> {
+        let Job { piece, region, place } = self;
+        let (Some(&rows), Some(&start)) = (region.size.first(), region.start.first()) else {
+            return vec![Job { piece, region, place }];
+        };
+        let share = rows.div_ceil(parts.max(1)).max(1);
+        let row_bytes = place.len().checked_div(rows).unwrap_or(0);
+        let of = |(n, place): (usize, &'a mut [u8])| {
+            let mut region = region.clone();
+            (region.start[0], region.size[0]) = (start + n * share, share.min(rows - n * share));
+            Job { piece, region, place }
+        };
+        place.chunks_mut((share * row_bytes).max(1)).enumerate().map(of).collect()
+    }
 }
 
 /// Bytes from which on several threads read a leaf.
@@ -265,7 +299,7 @@ const LARGE: usize = 1 << 22;
 /// The most of them: memory is what limits them.
 const THREADS: usize = 16;
 /// Bytes of a matrix that are read and turned at a time, so that they stay in a core's cache.
-const TURNED_BYTES: usize = 1 << 18;
+const TURNED_BYTES: usize = 1 << 19;
 
 /// Numbers, in row-major order, of the elements of these axes that a region reaches.
 fn places(dims: &[usize], part: &TensorRegion) -> Vec<usize> {
@@ -277,31 +311,34 @@ fn places(dims: &[usize], part: &TensorRegion) -> Vec<usize> {
 }
 
 impl Piece {
-    /// The type in the files of a matrix that is turned and can be read by parts.
-    fn turned_type(&self, files: &dyn TensorSource) -> Option<DType> {
-        let is_turned = self.layout == Layout::Transposed && self.dims.len() == 2;
-        is_turned.then(|| files.dtype_of_parts(&self.name)).flatten()
+    /// Whether parts are read right into their place: of this type, as they are or turned.
+    fn is_direct(&self, files: &dyn TensorSource, dtype: DType) -> bool {
+        let is_plain = self.layout == Layout::Same || self.layout == Layout::Transposed && self.dims.len() <= 2;
+        is_plain && files.dtype_of_parts(&self.name) == Some(dtype)
     }
 
-    /// The part of a matrix that lies in a region of ours, turned into a place, some rows at a time.
-    fn read_turned(
+    /// The part that lies in a region of ours, into its place; of matrices that are turned some rows at a time.
+    fn read_into(
         &self,
         files: &dyn TensorSource,
         dtype: DType,
         inner: &TensorRegion,
         place: &mut [u8],
+        scratch: &mut Vec<u8>,
     ) -> Result<(), Error> {
-        let (&[columns, rows], &[first_column, first_row], width) =
-            (inner.size.as_slice(), inner.start.as_slice(), dtype.size_bytes())
+        let (&[columns, rows], &[first_column, first_row], Layout::Transposed) =
+            (inner.size.as_slice(), inner.start.as_slice(), self.layout)
         else {
-            return Err(Error::config(format!("`{}` is no matrix", self.name)));
+            return files.read_region_into(&self.name, inner, dtype, place);
         };
+        let width = dtype.size_bytes();
         let at_once = (TURNED_BYTES / (columns * width).max(1)).max(1).next_multiple_of(32).min(rows.max(1));
         for first in (0..rows).step_by(at_once) {
             let count = at_once.min(rows - first);
             let region = TensorRegion { start: vec![first_row + first, first_column], size: vec![count, columns] };
-            let own = files.read_region(&self.name, &region, dtype)?;
-            transpose_rows_into(own.bytes(), columns, width, place, first, rows);
+            scratch.resize(count * columns * width, 0);
+            files.read_region_into(&self.name, &region, dtype, scratch)?;
+            transpose_rows_into(scratch, columns, width, place, first, rows);
         }
         Ok(())
     }
@@ -318,7 +355,7 @@ impl Piece {
                 let dtype = own.dtype();
                 Ok((dtype, transposed(own.bytes(), *columns, *rows, dtype.size_bytes())))
             }
-            (Layout::Same | Layout::Transposed, ..) => {
+            (Layout::Same, ..) | (Layout::Transposed, [] | [_], _) => {
                 let own = files.read_region(&self.name, inner, dtype)?;
                 Ok((own.dtype(), own.into_bytes()))
             }
@@ -339,10 +376,11 @@ impl Piece {
             (Layout::Kernel, _, [spatial @ .., input, output]) => {
                 turned_kernel(&own, [*output, *input, spatial.iter().product()], width)
             }
-            (Layout::Rows(_), Some(part), [rows, columns]) => {
+            (Layout::Rows(_), Some(part), [.., rows, columns]) => {
                 let own = part_of_axis(&own, part.whole(*columns), rows * width, part);
                 transposed(&own, *columns, *rows, width)
             }
+            (Layout::Transposed, _, [.., rows, columns]) => transposed(&own, *columns, *rows, width),
             (_, Some(part), [.., last]) => part_of_axis(&own, part.whole(*last), width, part),
             _ => own,
         }

@@ -27,6 +27,16 @@ pub trait TensorSource: Sync {
         None
     }
 
+    /// The part of a tensor of which parts can be read (see [`dtype_of_parts`](Self::dtype_of_parts)), into memory of as many bytes.
+    fn read_region_into(&self, name: &str, region: &TensorRegion, dtype: DType, bytes: &mut [u8]) -> Result<(), Error> {
+        let part = self.read_region(name, region, dtype)?;
+        if part.bytes().len() != bytes.len() {
+            return Err(Error::config(format!("`{name}` has no part {region:?} of {} bytes", bytes.len())));
+        }
+        bytes.copy_from_slice(part.bytes());
+        Ok(())
+    }
+
     /// The part of a tensor that lies in a region, in the type that [`read`](Self::read) gives.
     fn read_region(&self, name: &str, region: &TensorRegion, dtype: DType) -> Result<Literal, Error> {
         cut(name, self.read(name, dtype)?, region)
@@ -66,6 +76,10 @@ impl TensorSource for QuantizedFolder {
             Some(part) => Ok(part),
             None => cut(name, TensorSource::read(self, name, dtype)?, region),
         }
+    }
+
+    fn read_region_into(&self, name: &str, region: &TensorRegion, _: DType, bytes: &mut [u8]) -> Result<(), Error> {
+        Ok(self.read_dense_region_into(name, region, bytes)?)
     }
 }
 

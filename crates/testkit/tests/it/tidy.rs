@@ -38,6 +38,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/data/src/mapped.rs",
     "crates/fleet/src/glibc.rs",
     "crates/quantize/src/methods/vectors.rs",
+    "crates/weights/src/pages.rs",
     "crates/cli/src/stop.rs",
 ];
 

@@ -153,6 +153,19 @@ impl QuantizedFolder {
             Model::SafeTensors(_) | Model::Gguf(_) => Ok(None),
         }
     }
+
+    /// [`read_dense_region`](Self::read_dense_region) of a parameter that is dense in safetensors, into memory of as many bytes.
+    pub fn read_dense_region_into(&self, name: &str, region: &TensorRegion, bytes: &mut [u8]) -> Result<(), Error> {
+        match &self.model {
+            Model::SafeTensors(model) if matches!(model.source(name)?, Source::Dense) => {
+                model.files.read_region_into(name, region, bytes)
+            }
+            Model::SafeTensors(_) | Model::Gguf(_) => {
+                let message = "it is not dense, and has no parts".to_string();
+                Err(Error::OutOfRange { name: name.to_string(), message })
+            }
+        }
+    }
 }
 
 /// The GGUF file that a path is or that a folder has as its only model.
