@@ -16,6 +16,9 @@ const FUEL: u64 = 2_000_000;
 /// Longest prompt that a template may write.
 const MAX_PROMPT_BYTES: usize = 64 << 20;
 
+/// Roles that any template may be given; others must be named by it.
+const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
+
 /// Who speaks, and what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
@@ -84,8 +87,19 @@ impl ChatTemplate {
         &self.text
     }
 
+    fn knows(&self, role: &str) -> bool {
+        ROLES.contains(&role) || ["'", "\""].iter().any(|quote| self.text.contains(&format!("{quote}{role}{quote}")))
+    }
+
     /// The prompt of messages; it ends where the assistant begins to speak. `tools` are functions it may call, as JSON schemas.
     pub fn render(&self, messages: &[Message], tools: Option<&Value>) -> Result<String, Error> {
+        // Many templates leave out messages of roles they do not know.
+        if let Some(message) = messages.iter().find(|message| !self.knows(&message.role)) {
+            let (role, known) = (&message.role, ROLES.join(", "));
+            return Err(Error::Template {
+                message: format!("it does not know the role `{role}`; known are {known}, and those it names"),
+            });
+        }
         let template = self.environment.get_template("chat").map_err(failed)?;
         let mut context: std::collections::BTreeMap<String, TemplateValue> =
             self.special.iter().map(|(name, text)| (name.clone(), TemplateValue::from(text.clone()))).collect();
@@ -140,8 +154,17 @@ mod tests {
         let template = ChatTemplate::new(text, vec![("bos_token".into(), "<s>".into())]).unwrap();
         let prompt = template.render(&[message("user", " hi "), message("assistant", "ho")], None).unwrap();
         assert_eq!(prompt, "<s><|user|>hi\n<|assistant|>ho\n<|assistant|>");
-        let refused = template.render(&[message("alien", "x")], None).unwrap_err();
-        assert_eq!(refused.to_string(), "the chat template: unknown role alien");
+        let refused = template.render(&[message("tool", "x")], None).unwrap_err();
+        assert_eq!(refused.to_string(), "the chat template: unknown role tool");
+    }
+
+    #[test]
+    fn roles_that_a_template_would_leave_out_are_refused() {
+        let text = "{% for m in messages %}{% if m.role == 'user' or m.role == 'critic' %}{{ m.content }}{% endif %}{% endfor %}";
+        let template = ChatTemplate::new(text, Vec::new()).unwrap();
+        assert_eq!(template.render(&[message("user", "a"), message("critic", "b")], None).unwrap(), "ab");
+        let refused = template.render(&[message("user", "a"), message("alien", "b")], None).unwrap_err();
+        assert!(refused.to_string().contains("role `alien`"), "{refused}");
     }
 
     #[test]

@@ -211,6 +211,15 @@ impl<'a> EngineMemory<'a> {
         if fits_narrow {
             all.push("--kv-cache int8".into());
         }
+        let half = in_bf16(model, cache)?;
+        let with_half = share(bytes.weights, half.weights, whole.weights).saturating_add(share(
+            bytes.cache,
+            half.cache,
+            whole.cache,
+        ));
+        if half != whole && with_half <= room {
+            all.push("--precision bf16".into());
+        }
         for (option, scheme) in SCHEMES {
             let Ok(scheme) = scheme.parse::<QuantScheme>() else { continue };
             // Groups do not divide every size.
@@ -272,6 +281,24 @@ fn narrow_cache(cache: &KvCache) -> Result<KvCache, Error> {
     let [layers, batch, num_kv_heads, positions, head_dim] = dims[..] else { return Ok(cache.clone()) };
     let heads = Heads { num_heads: num_kv_heads, num_kv_heads, head_dim };
     Ok(trace::shapes_of(&(), |()| KvCache::zeros(DType::I8, layers, batch, positions, heads))?)
+}
+
+/// Bytes of a model whose dense weights and whose KV cache have 16 bits where they have 32.
+fn in_bf16<M: Tree>(model: &M, cache: &KvCache) -> Result<ModelBytes, Error> {
+    fn narrow<T: Tree>(tree: &T) -> T {
+        tree.map_leaves(|leaf| if leaf.dtype() == DType::F32 { leaf.cast(DType::BF16) } else { leaf.clone() })
+    }
+    // Scales of codes stay as they are.
+    let is_quantized = model.paths().iter().any(|path| path.ends_with(".scales"));
+    let weights = match is_quantized {
+        true => ModelBytes::with_cache(model, cache, None)?.weights,
+        false => ModelBytes::with_cache(&trace::shapes_of(model, |model| narrow(model))?, cache, None)?.weights,
+    };
+    let cache = match &cache.scales {
+        Some(_) => cache.clone(),
+        None => trace::shapes_of(cache, |cache| narrow(cache))?,
+    };
+    Ok(ModelBytes { weights, cache: ModelBytes::with_cache(model, &cache, None)?.cache })
 }
 
 /// The types of a model's weights, those with most bytes first.
