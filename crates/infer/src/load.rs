@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nn::hf::{DenseOrder, Family, ModelConfig, ParameterReader};
-use nn::models::{Gpt2, LanguageModel, Llama};
+use nn::models::{Gemma4, Gpt2, LanguageModel, Llama};
 use nn::quant::{ActivationQuant, MapWeights};
 use runtime::{Backend, TreeArrays};
 use tensor::{DType, Literal, Spec};
@@ -46,6 +46,10 @@ pub(crate) fn load(
         }
         ModelConfig::Llama(config) => {
             let model = trace::shapes_of(&(), |()| Llama::init(&no_key(), config, &run))?;
+            loading.model(&model)
+        }
+        ModelConfig::Gemma4(config) => {
+            let model = trace::shapes_of(&(), |()| Gemma4::init(&no_key(), config, &run))?;
             loading.model(&model)
         }
     }
@@ -124,6 +128,10 @@ impl Loading<'_> {
             }
             Some((draft, ModelConfig::Llama(config), run)) => {
                 let drafting = trace::shapes_of(&(), |()| Llama::init(&no_key(), config, &run))?;
+                self.with_draft(model, Some((draft, drafting)))
+            }
+            Some((draft, ModelConfig::Gemma4(config), run)) => {
+                let drafting = trace::shapes_of(&(), |()| Gemma4::init(&no_key(), config, &run))?;
                 self.with_draft(model, Some((draft, drafting)))
             }
         }

@@ -1,7 +1,7 @@
 //! Log likelihoods of texts after their contexts.
 
 use nn::hf::ModelConfig;
-use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
+use nn::models::{Gemma4, Gpt2, LanguageModel, Llama, RunOptions};
 use runtime::{Backend, Jit, ReadTensor};
 use serde::Serialize;
 use tensor::{DType, Literal};
@@ -59,6 +59,10 @@ pub fn score(
         }
         ModelConfig::Llama(config) => {
             let model = trace::shapes_of(&(), |()| Llama::init(&key(), config, &run))?;
+            scored(backend, source, &model, pairs, options, progress)
+        }
+        ModelConfig::Gemma4(config) => {
+            let model = trace::shapes_of(&(), |()| Gemma4::init(&key(), config, &run))?;
             scored(backend, source, &model, pairs, options, progress)
         }
     }

@@ -79,7 +79,7 @@ impl OpenedModel {
         let is_model = path.join("config.json").is_file() || path.is_file();
         if is_run || !is_model && path.is_dir() {
             let run = TrainedModel::open(&path.to_string_lossy(), options.step, options.tokenizer, options.protection)?;
-            let vocabulary = vocab_size_of(run.config());
+            let vocabulary = run.config().vocab_size();
             let text = TextParts::new(Some(run.tokenizer().clone()), Vec::new(), None, vocabulary);
             return Ok(OpenedModel::Run { run, text });
         }
@@ -105,7 +105,7 @@ impl OpenedModel {
         let of_settings = settings.as_ref().and_then(|settings| settings.get("bos_token_id"));
         let named = [folder.json.get("bos_token_id"), of_settings, folder.json.pointer("/text_config/bos_token_id")];
         let begin_token = named.into_iter().flat_map(tokens_of).next();
-        let text = TextParts::new(tokenizer, end_tokens, chat, vocab_size_of(&folder.config));
+        let text = TextParts::new(tokenizer, end_tokens, chat, folder.config.vocab_size());
         let text = TextParts { begin_token, ..text };
         let images = ImageReader::open(path, &folder.json)?;
         Ok(OpenedModel::Folder { folder, text, images })
@@ -127,15 +127,12 @@ impl OpenedModel {
 
     /// Tokens of its vocabulary.
     pub fn vocab_size(&self) -> usize {
-        vocab_size_of(self.config())
+        self.config().vocab_size()
     }
 
     /// Positions of its longest sequence.
     pub fn max_positions(&self) -> usize {
-        match self.config() {
-            ModelConfig::Gpt2(config) => config.n_positions,
-            ModelConfig::Llama(config) => config.max_position_embeddings,
-        }
+        self.config().max_positions()
     }
 
     /// The checkpoint of a run.
@@ -221,13 +218,6 @@ impl OpenedModel {
         self.tokenizer().ok_or_else(|| {
             Error::setting("the folder has no tokenizer.json", "give --tokenizer FILE, or --tokenizer bytes")
         })
-    }
-}
-
-fn vocab_size_of(config: &ModelConfig) -> usize {
-    match config {
-        ModelConfig::Gpt2(config) => config.vocab_size,
-        ModelConfig::Llama(config) => config.vocab_size,
     }
 }
 

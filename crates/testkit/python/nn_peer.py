@@ -1,6 +1,6 @@
 """What PyTorch and transformers make of models, optimizers and recurrent layers: the peer of the tests of `nn` and `infer`.
 
-usage: nn_peer.py (models|answers|embeddings|speech|multimodal|classifiers|clip|optimizers|recurrent|statistics) FOLDER
+usage: nn_peer.py (models|answers|newer|embeddings|speech|multimodal|classifiers|clip|optimizers|recurrent|statistics) FOLDER
 """
 
 import json
@@ -178,6 +178,14 @@ MODELS = {
              floor_scale=4, attn_scale=0.5, tie_word_embeddings=False, pad_token_id=0),
         2, 21,
     ),
+    # Experts in every second layer.
+    "llama4-interleaved": (
+        "llama4_text",
+        dict(SMALL, num_hidden_layers=5, head_dim=8, num_local_experts=4, num_experts_per_tok=2, interleave_moe_layer_step=2,
+             intermediate_size_mlp=36, attention_chunk_size=6, floor_scale=4, attn_scale=0.5, use_qk_norm=False,
+             tie_word_embeddings=False, pad_token_id=0),
+        2, 21,
+    ),
     "granite": (
         "granite",
         dict(SMALL, embedding_multiplier=3.0, residual_multiplier=0.5, attention_multiplier=0.2, logits_scaling=2.0,
@@ -215,16 +223,77 @@ MODELS = {
     ),
 }
 
+VISION = dict(hidden_size=16, intermediate_size=20, num_hidden_layers=1, num_attention_heads=2, image_size=8, patch_size=4)
+
+# Models of images, of which the model of text alone answers here.
+OF_IMAGES = {
+    "gemma3-vision": (
+        "gemma3",
+        dict(text_config=dict(MODELS["gemma3-whole"][1]), vision_config=dict(VISION), mm_tokens_per_image=4),
+        2, 17,
+    ),
+    "llama4-vision": (
+        "llama4",
+        dict(text_config=dict(MODELS["llama4"][1]),
+             vision_config=dict(VISION, vision_output_dim=16, projector_input_dim=8, projector_output_dim=8)),
+        2, 17,
+    ),
+    "qwen2-vl": (
+        "qwen2_vl",
+        dict(text_config=dict(MODELS["qwen2"][1], rope_scaling=dict(type="mrope", mrope_section=[1, 1, 2])),
+             vision_config=dict(depth=1, embed_dim=16, hidden_size=32, num_heads=2, mlp_ratio=2, patch_size=4)),
+        2, 17,
+    ),
+}
+
+GEMMA4 = dict(SMALL, head_dim=8, global_head_dim=16, sliding_window=5, vocab_size_per_layer_input=61, pad_token_id=0)
+
+# Models that a newer version of transformers has.
+NEWER = {
+    # The last layers share keys and values, and have wider feed-forwards.
+    "gemma4": (
+        "gemma4_text",
+        dict(GEMMA4, num_hidden_layers=7, hidden_size_per_layer_input=6, num_kv_shared_layers=3, use_double_wide_mlp=True,
+             final_logit_softcapping=3.0,
+             layer_types=[f"{kind}_attention" for kind in "sliding sliding full sliding sliding sliding full".split()]),
+        2, 21,
+    ),
+    # Values are keys where attention is full, of fewer heads.
+    "gemma4-keys": (
+        "gemma4_text",
+        dict(GEMMA4, num_hidden_layers=7, hidden_size_per_layer_input=0, attention_k_eq_v=True, num_global_key_value_heads=1,
+             tie_word_embeddings=False, rope_parameters=dict(
+                 full_attention=dict(rope_type="proportional", partial_rotary_factor=0.5, rope_theta=500.0, factor=2.0),
+                 sliding_attention=dict(rope_type="default", rope_theta=100.0))),
+        2, 21,
+    ),
+    "gemma4-experts": (
+        "gemma4_text",
+        dict(GEMMA4, num_hidden_layers=3, hidden_size_per_layer_input=0, enable_moe_block=True, num_experts=4, top_k_experts=2,
+             moe_intermediate_size=12),
+        2, 17,
+    ),
+    "gemma4-vision": (
+        "gemma4",
+        dict(text_config=dict(GEMMA4, num_hidden_layers=2, hidden_size_per_layer_input=6),
+             vision_config=dict(hidden_size=16, intermediate_size=20, num_hidden_layers=1, num_attention_heads=2,
+                                num_key_value_heads=2, head_dim=8, patch_size=4, position_embedding_size=16)),
+        2, 17,
+    ),
+}
+
 
 def made(name):
     """A model of random weights, and tokens for it."""
     import transformers
 
-    kind, sizes, batch, positions = MODELS[name]
+    kind, sizes, batch, positions = (MODELS | OF_IMAGES | NEWER)[name]
+    reads_images = "text_config" in sizes
     torch.manual_seed(len(name))
     config = transformers.AutoConfig.for_model(kind, **sizes)
     config._attn_implementation = "eager"
-    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    of = transformers.AutoModelForImageTextToText if reads_images else transformers.AutoModelForCausalLM
+    model = of.from_config(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             # Biases and norms start at constants, which would hide a mistake in their names.
@@ -233,9 +302,10 @@ def made(name):
             elif sizes:
                 parameter.mul_(4.0)
         for buffer_name, buffer in model.named_buffers():
-            if buffer_name.endswith("e_score_correction_bias"):
+            if buffer_name.endswith(("e_score_correction_bias", "layer_scalar")):
                 buffer.add_(0.2 * torch.randn_like(buffer))
-        tokens = torch.randint(0, config.vocab_size, (batch, positions), dtype=torch.int32)
+        vocabulary = sizes["text_config"]["vocab_size"] if reads_images else config.vocab_size
+        tokens = torch.randint(0, vocabulary, (batch, positions), dtype=torch.int32)
     return model, tokens
 
 
@@ -250,9 +320,13 @@ def models(folder):
         save_file({"tokens": tokens.contiguous(), "logits": logits.contiguous()}, os.path.join(place, "peer.safetensors"))
 
 
-def answers(folder):
+def newer(folder):
+    answers(folder, NEWER)
+
+
+def answers(folder, models=MODELS | OF_IMAGES):
     """Greedy tokens after prompts of several lengths, two of which begin alike, with their log probabilities."""
-    names = list(MODELS)
+    names = list(models)
     for name in names:
         # The second begins with other angles than it ends with.
         if name in ("gpt2-124m", "phi3-longer"):
@@ -262,7 +336,7 @@ def answers(folder):
         prompts = [first[:1], first[:9], first[:16], first[:9] + tokens[1, :3].tolist(), tokens[1, :5].tolist()]
         new_tokens = 12
         # The schedule is tested enough: of these only the model is new.
-        if names.index(name) > names.index("deepseek-v3"):
+        if name not in MODELS or names.index(name) > names.index("deepseek-v3"):
             prompts, new_tokens = prompts[2:], 8
         lines = []
         for prompt in prompts:
@@ -667,4 +741,4 @@ def statistics(folder):
 
 if __name__ == "__main__":
     torch.set_num_threads(2)
-    {"models": models, "answers": answers, "embeddings": embeddings, "speech": speech, "multimodal": multimodal, "classifiers": classifiers, "clip": clip, "optimizers": optimizers, "recurrent": recurrent, "statistics": statistics}[sys.argv[1]](sys.argv[2])
+    {"models": models, "answers": answers, "newer": newer, "embeddings": embeddings, "speech": speech, "multimodal": multimodal, "classifiers": classifiers, "clip": clip, "optimizers": optimizers, "recurrent": recurrent, "statistics": statistics}[sys.argv[1]](sys.argv[2])

@@ -26,6 +26,8 @@ pub enum Needed {
     TorchCorpus,
     /// A Python interpreter with PyTorch and transformers.
     TorchPython,
+    /// A Python interpreter with PyTorch and a newer transformers.
+    ModelsPython,
     /// Programs with the figures JAX reports for them.
     Reference,
     /// StableHLO's own self-checking programs.
@@ -71,6 +73,7 @@ impl Needed {
             Needed::Corpus => "TPUBRIDGE_CORPUS",
             Needed::TorchCorpus => "TPUBRIDGE_TORCH_CORPUS",
             Needed::TorchPython => "TPUBRIDGE_TORCH_PYTHON",
+            Needed::ModelsPython => "TPUBRIDGE_MODELS_PYTHON",
             Needed::Reference => "TPUBRIDGE_REFERENCE",
             Needed::Conformance => "TPUBRIDGE_CONFORMANCE",
             Needed::Chromium => "TPUBRIDGE_CHROMIUM",

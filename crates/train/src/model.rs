@@ -106,10 +106,14 @@ impl TokenSizes {
                 let others = config.feed_forward_matmuls() * width * (chosen * config.intermediate_size + shared);
                 let first = config.experts.and_then(|experts| experts.dense).map_or(0, |dense| dense.inner);
                 let dense = config.num_dense_layers();
-                let weights = layers * attention + (layers - dense) * others + dense * 3 * width * first;
+                let interleaved = config.experts.and_then(|experts| experts.interleaved).map_or(0, |dense| dense.inner);
+                let between = config.num_interleaved_dense_layers();
+                let mixtures = layers - dense - between;
+                let weights =
+                    layers * attention + mixtures * others + 3 * width * (dense * first + between * interleaved);
                 let routed = |count: usize| {
                     let each = config.feed_forward_matmuls() * width * config.intermediate_size;
-                    (layers - dense) as f64 * each as f64 * count as f64
+                    mixtures as f64 * each as f64 * count as f64
                 };
                 let all_routed = config.experts.as_ref().map_or(0.0, |experts| routed(experts.count));
                 let active_weights = (weights + config.vocab_size * width) as f64;
@@ -120,6 +124,23 @@ impl TokenSizes {
                     positions: config.max_position_embeddings,
                     active_weights,
                     attention: layers * queries,
+                    expert_share: all_routed / all.max(1.0),
+                }
+            }
+            hf::ModelConfig::Gemma4(config) => {
+                let width = config.hidden_size;
+                let heads = config.is_full.iter().map(|&is_full| config.attention(is_full).head_dim);
+                let active_weights = (config.active_layer_weights() + config.vocab_size * width) as f64;
+                let (chosen, all_routed) = config.experts.map_or((0.0, 0.0), |experts| {
+                    let one = (config.is_full.len() * 3 * width * experts.inner) as f64;
+                    (one * experts.chosen as f64, one * experts.count as f64)
+                });
+                let all = active_weights - chosen + all_routed + (config.vocab_size * width) as f64;
+                TokenSizes {
+                    vocabulary: config.vocab_size,
+                    positions: config.max_position_embeddings,
+                    active_weights,
+                    attention: heads.sum::<usize>() * config.num_attention_heads,
                     expert_share: all_routed / all.max(1.0),
                 }
             }

@@ -117,6 +117,10 @@ impl Planned {
                 Some(experts) => experts.count,
                 None => config.num_key_value_heads,
             },
+            hf::ModelConfig::Gemma4(config) => match &config.experts {
+                Some(experts) => experts.count,
+                None => config.sliding.num_key_value_heads,
+            },
         };
         // Without a backward pass a third of the operations.
         let (tokens, of_weight, of_pair) = match self.step {
@@ -218,6 +222,7 @@ impl Planned {
     fn mesh(&self, choice: &ModelChoice) -> Result<Option<Mesh>, Error> {
         let inner = match &self.model {
             hf::ModelConfig::Llama(config) if config.experts.is_some() => "expert",
+            hf::ModelConfig::Gemma4(config) if config.experts.is_some() => "expert",
             _ => "model",
         };
         let slices = choice.slices.max(1);

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use nn::hf;
-use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
+use nn::models::{Gemma4, Gpt2, LanguageModel, Llama, RunOptions};
 use nn::quant::{ActivationQuant, InputAxis, LoraConfig, QuantScheme, Weight, nearest_codes};
 use serde_json::Value;
 use tensor::{DType, Literal};
@@ -190,6 +190,10 @@ impl Pretrained {
             }
             hf::ModelConfig::Llama(sizes) => {
                 let model = trace::shapes_of(&(), |()| Llama::init(&key(), sizes, &options))?;
+                self.written(&model, config, adapters, folders)
+            }
+            hf::ModelConfig::Gemma4(sizes) => {
+                let model = trace::shapes_of(&(), |()| Gemma4::init(&key(), sizes, &options))?;
                 self.written(&model, config, adapters, folders)
             }
         }

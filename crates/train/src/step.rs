@@ -2,7 +2,7 @@
 
 use compile::Program;
 use nn::layers::KvCache;
-use nn::models::{Gpt2, LanguageModel, Llama};
+use nn::models::{Gemma4, Gpt2, LanguageModel, Llama};
 use nn::quant::{MapWeights, QuantScheme};
 use nn::{ShardingRules, hf};
 use plan::search::ModelStep;
@@ -91,6 +91,9 @@ impl StepShape<'_> {
             }
             hf::ModelConfig::Llama(model) => {
                 self.written(&sizes, family, move |key| with_weights(Llama::init(key, &model, &options), scheme, head))
+            }
+            hf::ModelConfig::Gemma4(model) => {
+                self.written(&sizes, family, move |key| with_weights(Gemma4::init(key, &model, &options), scheme, head))
             }
         }
     }

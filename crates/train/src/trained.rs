@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nn::hf;
-use nn::models::{Gpt2, Llama, RunOptions};
+use nn::models::{Gemma4, Gpt2, Llama, RunOptions};
 use serde_json::Value;
 use tensor::{DType, Literal};
 use trace::{Key, Tensor, Tree};
@@ -111,6 +111,10 @@ pub fn export_model(
         }
         hf::ModelConfig::Llama(sizes) => {
             let model = trace::shapes_of(&(), |()| Llama::init(&seed(), sizes, &options))?;
+            write_weights(&trained, &model, out, dtype)?
+        }
+        hf::ModelConfig::Gemma4(sizes) => {
+            let model = trace::shapes_of(&(), |()| Gemma4::init(&seed(), sizes, &options))?;
             write_weights(&trained, &model, out, dtype)?
         }
     };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use compile::Program;
-use nn::models::{Gpt2, LanguageModel, Llama, NormStatistics, Phase, ResNet, Vit};
+use nn::models::{Gemma4, Gpt2, LanguageModel, Llama, NormStatistics, Phase, ResNet, Vit};
 use nn::quant::Scaling;
 use nn::{CrossEntropy, DTypePolicy, ShardingRules, hf};
 use runtime::{Backend, TreeArrays};
@@ -205,6 +205,10 @@ impl Training {
             TrainModelConfig::Language(hf::ModelConfig::Llama(sizes)) => {
                 let of = hf::ModelConfig::Llama(sizes.clone());
                 self.language(visitor, &of, move |key| Llama::init(key, &sizes, &options))
+            }
+            TrainModelConfig::Language(hf::ModelConfig::Gemma4(sizes)) => {
+                let of = hf::ModelConfig::Gemma4(sizes.clone());
+                self.language(visitor, &of, move |key| Gemma4::init(key, &sizes, &options))
             }
             TrainModelConfig::Vit(_) | TrainModelConfig::ResNet(_) | TrainModelConfig::Program(_)
                 if self.is_low_precision() =>

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use data::{Tokenizer, check_vocab_size};
 use nn::hf::{self, AnyEncoderConfig, Family, ModelConfig};
-use nn::models::{ClipText, Encoder, Gpt2, LanguageModel, Llama, ModernEncoder, RunOptions};
+use nn::models::{ClipText, Encoder, Gemma4, Gpt2, LanguageModel, Llama, ModernEncoder, RunOptions};
 use nn::quant::ActivationQuant;
 use quantize::pipeline::ModelFolder;
 use runtime::{Backend, Jit, ReadTensor};
@@ -146,6 +146,14 @@ impl Embedder {
                     let model = placed_from(backend, &folder.files, config.family(), &model, activations)?;
                     let model =
                         pooled(backend, model, pooling, |model: &Llama, tokens, _| model.hidden(tokens, None).states);
+                    let (most, width) = (sizes.max_position_embeddings, sizes.hidden_size);
+                    Opened { model, vocabulary: sizes.vocab_size, most, width }
+                }
+                ModelConfig::Gemma4(sizes) => {
+                    let model = trace::shapes_of(&(), |()| Gemma4::init(&key(), sizes, run))?;
+                    let model = placed_from(backend, &folder.files, config.family(), &model, activations)?;
+                    let model =
+                        pooled(backend, model, pooling, |model: &Gemma4, tokens, _| model.hidden(tokens, None).states);
                     let (most, width) = (sizes.max_position_embeddings, sizes.hidden_size);
                     Opened { model, vocabulary: sizes.vocab_size, most, width }
                 }

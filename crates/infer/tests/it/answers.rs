@@ -7,8 +7,9 @@ use infer::{
 use nn::LayerIteration;
 use nn::models::RunOptions;
 use serde::Deserialize;
+use testkit::Needed;
 
-use crate::harness::{cpu, cpus, crowded, engine, peer, run, sized};
+use crate::harness::{cpu, cpus, crowded, engine, peer, peer_of, run, sized};
 use crate::schedules::any_schedule_gives_each_request_what_it_gets_alone;
 
 #[derive(Deserialize)]
@@ -26,7 +27,7 @@ fn greedy(max_tokens: usize) -> SamplingOptions {
 fn answers_are_those_of_transformers() {
     let folder = tempfile::tempdir().unwrap();
     let Some(folders) = peer("answers_are_those_of_transformers", "answers", folder.path()) else { return };
-    assert_eq!(folders.len(), 39);
+    assert_eq!(folders.len(), 43);
     let backend = cpu();
     for folder in &folders {
         // Fewer rows than requests: some wait for others to end, and find what these left.
@@ -90,6 +91,26 @@ fn scores_are_those_of_transformers(backend: &runtime::Backend, folder: &std::pa
     assert!(!scores[lines.len()].is_greedy);
     let empty = [TokenPair { context: vec![], continuation: vec![1] }];
     assert!(score(backend, &source, &empty, &options, &mut |_, _| {}).is_err());
+}
+
+/// Gemma 4: layers of two sizes, shared keys and values, embeddings of each layer, experts, and its folder of images.
+#[test]
+fn answers_are_those_of_a_newer_transformers() {
+    let test = "answers_are_those_of_a_newer_transformers";
+    let folder = tempfile::tempdir().unwrap();
+    let Some(folders) = peer_of(test, Needed::ModelsPython, "newer", folder.path()) else { return };
+    assert_eq!(folders.len(), 4);
+    let backend = cpu();
+    for folder in &folders {
+        answers_hold(&backend, folder, &sized(2, 32));
+        scores_are_those_of_transformers(&backend, folder);
+    }
+    let of = |name: &str| folders.iter().find(|folder| folder.ends_with(name)).unwrap();
+    let devices = cpus(4);
+    for (name, mesh) in [("gemma4", "model=2,data=2"), ("gemma4-experts", "expert=2,model=2")] {
+        let options = InferenceOptions { mesh: Some(mesh.parse().unwrap()), ..sized(4, 32) };
+        answers_hold(&devices, of(name), &options);
+    }
 }
 
 fn speed_is_measured(backend: &runtime::Backend, folder: &std::path::Path) {

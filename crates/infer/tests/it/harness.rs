@@ -15,7 +15,12 @@ use trace::{Key, Tensor, Tree};
 
 /// Small models with transformers' answers, one folder each; `None` where there is no PyTorch.
 pub(crate) fn peer(test: &str, task: &str, folder: &Path) -> Option<Vec<PathBuf>> {
-    let python = require(test, Needed::TorchPython)?;
+    peer_of(test, Needed::TorchPython, task, folder)
+}
+
+/// The same of a Python.
+pub(crate) fn peer_of(test: &str, python: Needed, task: &str, folder: &Path) -> Option<Vec<PathBuf>> {
+    let python = require(test, python)?;
     let script = repository().join("crates/testkit/python/nn_peer.py");
     let output = Command::new(python).arg(script).arg(task).arg(folder).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -11,7 +11,7 @@ use crate::layers::{
     Activation, Bias, Dispatch, ExpertGroups, Gating, MlaSizes, RopePairs, RopeScaling, RouterScores, RouterWeights,
     Routing, WeightedSide,
 };
-use crate::models::{DenseLayers, Experts, GlobalLayers, GlobalPositions, Head, LlamaConfig};
+use crate::models::{DenseLayers, Experts, GlobalLayers, GlobalPositions, Head, InterleavedExperts, LlamaConfig};
 
 /// Types of models that are read here.
 pub(super) const KNOWN: [&str; 30] = [
@@ -194,6 +194,7 @@ impl Raw {
                     .filter(|count| is_deepseek && *count > 0)
                     .map(|count| count.saturating_mul(inner)),
             },
+            interleaved: if kind == Kind::Llama4 { self.interleaved_experts()? } else { None },
             dense: first.map(|count| DenseLayers { count, inner: self.intermediate_size }),
             load_balancing_loss: match kind {
                 Kind::DeepSeek2 => self.aux_loss_alpha.unwrap_or(0.001),
@@ -211,6 +212,29 @@ impl Raw {
                 _ => Gating::Product,
             },
         }))
+    }
+
+    /// Which layers of Llama 4 have experts; `None` where all have.
+    fn interleaved_experts(&self) -> Result<Option<InterleavedExperts>, Error> {
+        let layers = self.num_hidden_layers;
+        let every = match &self.moe_layers {
+            None => self.interleave_moe_layer_step.unwrap_or(1),
+            Some(listed) => {
+                let every = listed.first().map_or(0, |first| first.saturating_add(1));
+                let is_regular = every > 0 && listed.iter().copied().eq((every - 1..layers).step_by(every));
+                if !is_regular {
+                    return Err(Error::config(
+                        "moe_layers is no regular order: the last of every so many layers must be the one with experts",
+                    ));
+                }
+                every
+            }
+        };
+        match every {
+            0 => Err(Error::config("interleave_moe_layer_step is 0")),
+            1 => Ok(None),
+            every => Ok(Some(InterleavedExperts { every, inner: self.intermediate_size_mlp.unwrap_or(16_384) })),
+        }
     }
 
     fn routing(&self, kind: Kind) -> Result<Routing, Error> {

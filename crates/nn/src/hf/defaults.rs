@@ -62,7 +62,7 @@ impl Kind {
             "llama" => Kind::Llama,
             "mistral" => Kind::Mistral,
             "mixtral" => Kind::Mixtral,
-            "qwen2" => Kind::Qwen2,
+            "qwen2" | "qwen2_vl_text" | "qwen2_5_vl_text" => Kind::Qwen2,
             "qwen3" => Kind::Qwen3,
             "qwen3_moe" => Kind::Qwen3Moe,
             "gemma3_text" | "gemma3" => Kind::Gemma3,

@@ -5,6 +5,7 @@ mod decoder;
 mod defaults;
 mod device_form;
 mod encoder;
+mod gemma4;
 mod layout;
 mod load;
 mod masks;

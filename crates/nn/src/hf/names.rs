@@ -5,8 +5,8 @@ use trace::Tree;
 use crate::hf::layout::{AxisPart, Fused, Layout};
 use crate::hf::tables::{
     BERT, DEEPSEEK, DEEPSEEK_LOW_QUERY, DISTILBERT, FALCON, FALCON_ONE_NORM, FALCON_TWO_NORMS, GATE_UP, GEMMA3_NORMS,
-    GLM4_NORMS, GPT_NEOX, GPT_OSS, GPT_OSS_EXPERTS, GPT_OSS_SINGLE_EXPERTS, GPT2, LLAMA, LLAMA4, MIXTRAL_EXPERTS,
-    MODERNBERT, OLMO2_NORMS, PHI, PHI3, QWEN3_EXPERTS, Table, WHISPER,
+    GEMMA4, GLM4_NORMS, GPT_NEOX, GPT_OSS, GPT_OSS_EXPERTS, GPT_OSS_SINGLE_EXPERTS, GPT2, LLAMA, LLAMA4,
+    MIXTRAL_EXPERTS, MODERNBERT, OLMO2_NORMS, PHI, PHI3, QWEN3_EXPERTS, Table, WHISPER,
 };
 use crate::hf::vision_tables::{CLIP_TEXT, CLIP_VISION, CONVNEXT, LLAVA_VISION, VIT};
 use crate::hf::{Family, TensorSource};
@@ -63,10 +63,10 @@ impl Origin {
     pub(crate) fn dims_in_files(&self, ours: &[usize]) -> Vec<usize> {
         let whole = |size: usize| self.part(size).map_or(size, |part| part.whole(size));
         match (self.layout, ours) {
-            (Layout::Transposed, [rows, columns]) => vec![*columns, *rows],
+            (Layout::Transposed, [batch @ .., rows, columns]) => [batch, &[*columns, *rows]].concat(),
             (Layout::Kernel, [spatial @ .., input, output]) => [&[*output, *input], spatial].concat(),
             (Layout::AloneInBatch, ours) => [&[1], ours].concat(),
-            (Layout::Rows(_), [rows, columns]) => vec![whole(*columns), *rows],
+            (Layout::Rows(_), [batch @ .., rows, columns]) => [batch, &[whole(*columns), *rows]].concat(),
             (Layout::Third(_) | Layout::Columns(_) | Layout::Rows(_), [rest @ .., last]) => {
                 rest.iter().copied().chain([whole(*last)]).collect()
             }
@@ -179,6 +179,7 @@ impl Naming {
             Family::GptOss if self.has_single_experts => &[GPT_OSS, GPT_OSS_SINGLE_EXPERTS, LLAMA, QWEN3_EXPERTS],
             Family::GptOss => &[GPT_OSS, GPT_OSS_EXPERTS, LLAMA],
             Family::Llama4 => &[LLAMA4, LLAMA],
+            Family::Gemma4 => &[GEMMA4, GEMMA3_NORMS, LLAMA],
             Family::GptNeoX { .. } => &[GPT_NEOX],
             Family::Bert => &[BERT],
             Family::DistilBert => &[DISTILBERT, BERT],
@@ -210,11 +211,16 @@ pub(crate) fn is_needless(family: Family, name: &str) -> bool {
         Family::Gpt2 => name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"),
         Family::LlavaVision | Family::ClipText | Family::ClipVision => true,
         Family::Vit => name.starts_with("vit.pooler."),
-        Family::Gemma3 | Family::Llama4 | Family::Llama => {
+        // Files have keys and values of layers that share those of others, too.
+        Family::Gemma4
+            if ["k_proj", "v_proj", "k_norm"].iter().any(|end| name.ends_with(&format!(".self_attn.{end}.weight"))) =>
+        {
+            true
+        }
+        Family::Gemma3 | Family::Gemma4 | Family::Llama4 | Family::Llama => {
             let is_buffer = name.ends_with(".rotary_emb.inv_freq");
             let name = name.strip_prefix("model.").unwrap_or(name);
-            ["vision_tower.", "vision_model.", "multi_modal_projector."].iter().any(|start| name.starts_with(start))
-                || is_buffer
+            READS_IMAGES.iter().any(|start| name.starts_with(start)) || is_buffer
         }
         Family::GptNeoX { .. } => {
             let ends = [".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"];
@@ -233,6 +239,18 @@ pub(crate) fn is_needless(family: Family, name: &str) -> bool {
     };
     is_other || is_tied_head(name)
 }
+
+/// Starts of the names of what reads images or sounds.
+const READS_IMAGES: [&str; 8] = [
+    "vision_tower.",
+    "vision_model.",
+    "multi_modal_projector.",
+    "visual.",
+    "audio_tower.",
+    "embed_vision.",
+    "embed_audio.",
+    "image_newline",
+];
 
 fn is_tied_head(name: &str) -> bool {
     name == "lm_head.weight" || name == "language_model.lm_head.weight"
@@ -269,7 +287,7 @@ pub(crate) fn other_names(family: Family, name: &str) -> Vec<String> {
         Family::GptNeoX { .. } => "gpt_neox.",
         _ => "model.",
     };
-    let may_be_within = matches!(family, Family::Gemma3 | Family::Llama4 | Family::Llama);
+    let may_be_within = matches!(family, Family::Gemma3 | Family::Gemma4 | Family::Llama4 | Family::Llama);
     let Some(bare) = name.strip_prefix(prefix) else {
         return if may_be_within { vec![format!("language_model.{name}")] } else { Vec::new() };
     };

@@ -106,6 +106,7 @@ pub(super) struct Raw {
     pub(super) attn_scale: Option<f64>,
     pub(super) interleave_moe_layer_step: Option<usize>,
     pub(super) moe_layers: Option<Vec<usize>>,
+    pub(super) intermediate_size_mlp: Option<usize>,
     // Of Falcon.
     #[serde(default)]
     pub(super) alibi: bool,

@@ -44,7 +44,8 @@ impl RawRope {
         };
         match self.kind() {
             // LongRoPE has a place of its own.
-            "default" | "longrope" | "su" => Ok(RopeScaling::None),
+            // Of text, the three positions of a token (M-RoPE) are one.
+            "default" | "longrope" | "su" | "mrope" => Ok(RopeScaling::None),
             "linear" => Ok(RopeScaling::Linear { factor: need("factor", self.factor)? }),
             "llama3" => Ok(RopeScaling::Llama3 {
                 factor: need("factor", self.factor)?,
@@ -70,8 +71,12 @@ impl RawRope {
                     },
                 })
             }
+            "proportional" => Ok(RopeScaling::Proportional {
+                share: self.partial_rotary_factor.unwrap_or(1.0).clamp(0.0, 1.0),
+                factor: need("factor", Some(self.factor.unwrap_or(1.0)))?,
+            }),
             other => Err(Error::config(format!(
-                "rope scaling of type `{other}` is not known; known are default, linear, llama3, longrope and yarn"
+                "rope scaling of type `{other}` is not known; known are default, linear, llama3, longrope, proportional and yarn"
             ))),
         }
     }

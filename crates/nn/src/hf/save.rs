@@ -96,8 +96,8 @@ fn named<P: Tree>(family: Family, model: &P, params: &[Literal]) -> Result<BTree
             let name = origin.name(n / experts, n % experts);
             let wrong = || Error::config(format!("`{path}` has another size than its shape"));
             let (bytes, dims) = match (origin.layout, dims.as_slice()) {
-                (Layout::Transposed | Layout::Rows(_), [rows, columns]) => {
-                    (transposed(bytes, *rows, *columns, width), vec![*columns, *rows])
+                (Layout::Transposed | Layout::Rows(_), [batch @ .., rows, columns]) => {
+                    (transposed(bytes, *rows, *columns, width), [batch, &[*columns, *rows]].concat())
                 }
                 (Layout::Kernel, [spatial @ .., input, output]) => {
                     let sizes = [spatial.iter().product(), *input, *output];
@@ -109,7 +109,8 @@ fn named<P: Tree>(family: Family, model: &P, params: &[Literal]) -> Result<BTree
             let own = Literal::new(literal.dtype(), dims, bytes).ok_or_else(wrong)?;
             match ours.and_then(|ours| origin.part(ours)) {
                 Some(part) => {
-                    let axis = if matches!(origin.layout, Layout::Rows(_)) { 0 } else { own.dims().len() - 1 };
+                    let is_rows = matches!(origin.layout, Layout::Rows(_));
+                    let axis = own.dims().len().saturating_sub(if is_rows { 2 } else { 1 });
                     fused.entry(name).or_default().push(FusedPart { own, part, axis });
                 }
                 None => {

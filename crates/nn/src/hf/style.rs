@@ -155,13 +155,10 @@ impl Raw {
             (self.decoder_sparse_step.unwrap_or(1) != 1, "experts in some layers only (decoder_sparse_step)"),
             (self.moe_layer_freq.unwrap_or(1) != 1, "experts in some layers only (moe_layer_freq)"),
             (
-                self.interleave_moe_layer_step.unwrap_or(1) != 1,
+                self.interleave_moe_layer_step.unwrap_or(1) != 1 && kind != Kind::Llama4,
                 "experts in some layers only (interleave_moe_layer_step)",
             ),
-            (
-                self.moe_layers.as_ref().is_some_and(|layers| layers.iter().copied().ne(0..self.num_hidden_layers)),
-                "experts in some layers only (moe_layers)",
-            ),
+            (self.moe_layers.is_some() && kind != Kind::Llama4, "experts in some layers only (moe_layers)"),
             (self.attn_logit_softcapping.is_some() && !has_caps, "scores under a soft cap (attn_logit_softcapping)"),
             (self.final_logit_softcapping.is_some() && !has_caps, "logits under a soft cap (final_logit_softcapping)"),
             (self.use_bidirectional_attention, "attention to later positions (use_bidirectional_attention)"),

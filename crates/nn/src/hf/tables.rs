@@ -200,7 +200,42 @@ pub(super) const GPT_OSS_SINGLE_EXPERTS: Table = &[
     ),
 ];
 
+/// Before those of Gemma 3, whose norms it has, and of Llama.
+pub(super) const GEMMA4: Table = &[
+    ("per_layer.embedding.weight", "model.embed_tokens_per_layer.weight", Layout::Same),
+    ("per_layer.projection.weight", "model.per_layer_model_projection.weight", Layout::Transposed),
+    ("per_layer.norm.weight", "model.per_layer_projection_norm.weight", Layout::Same),
+    ("layers.scale", "model.layers.{layer}.layer_scalar", Layout::Same),
+    ("layers.dense.gate.weight", "model.layers.{layer}.mlp.gate_proj.weight", Layout::Transposed),
+    ("layers.dense.up.weight", "model.layers.{layer}.mlp.up_proj.weight", Layout::Transposed),
+    ("layers.dense.down.weight", "model.layers.{layer}.mlp.down_proj.weight", Layout::Transposed),
+    ("layers.per_layer.input_gate.weight", "model.layers.{layer}.per_layer_input_gate.weight", Layout::Transposed),
+    ("layers.per_layer.projection.weight", "model.layers.{layer}.per_layer_projection.weight", Layout::Transposed),
+    ("layers.per_layer.norm.weight", "model.layers.{layer}.post_per_layer_input_norm.weight", Layout::Same),
+    ("layers.beside.experts.router.weight", "model.layers.{layer}.router.proj.weight", Layout::Transposed),
+    ("layers.beside.experts.inputs.router_scale", "model.layers.{layer}.router.scale", Layout::Same),
+    ("layers.beside.experts.inputs.expert_scale", "model.layers.{layer}.router.per_expert_scale", Layout::Same),
+    (
+        "layers.beside.experts.inputs.norm.weight",
+        "model.layers.{layer}.pre_feedforward_layernorm_2.weight",
+        Layout::Same,
+    ),
+    ("layers.beside.experts.gate", "model.layers.{layer}.experts.gate_up_proj", Layout::Rows(Fused::Half(0))),
+    ("layers.beside.experts.up", "model.layers.{layer}.experts.gate_up_proj", Layout::Rows(Fused::Half(1))),
+    ("layers.beside.experts.down", "model.layers.{layer}.experts.down_proj", Layout::Transposed),
+    (
+        "layers.beside.dense_output_norm.weight",
+        "model.layers.{layer}.post_feedforward_layernorm_1.weight",
+        Layout::Same,
+    ),
+    ("layers.beside.output_norm.weight", "model.layers.{layer}.post_feedforward_layernorm_2.weight", Layout::Same),
+];
+
 pub(super) const LLAMA4: Table = &[
+    // Layers without experts among others.
+    ("layers.feed_forward.dense.gate.weight", "model.layers.{layer}.feed_forward.gate_proj.weight", Layout::Transposed),
+    ("layers.feed_forward.dense.up.weight", "model.layers.{layer}.feed_forward.up_proj.weight", Layout::Transposed),
+    ("layers.feed_forward.dense.down.weight", "model.layers.{layer}.feed_forward.down_proj.weight", Layout::Transposed),
     (
         "layers.feed_forward.experts.router.weight",
         "model.layers.{layer}.feed_forward.router.weight",

@@ -242,10 +242,7 @@ pub fn read_llava_config(config: &Value) -> Result<Option<LlavaConfig>, Error> {
             return Err(Error::config(format!("vision_feature_select_strategy `{other}` is not default or full")));
         }
     };
-    let text_width = match ModelConfig::parse(&config.to_string())? {
-        ModelConfig::Gpt2(text) => text.n_embd,
-        ModelConfig::Llama(text) => text.hidden_size,
-    };
+    let text_width = ModelConfig::parse(&config.to_string())?.hidden_size();
     let tower = tower.config(layer)?;
     Ok(Some(LlavaConfig {
         tower,

@@ -291,6 +291,25 @@ impl KvCache {
         (cache, layer_keys_values)
     }
 
+    /// What a layer that writes nothing reads of another: all keys and values of that layer, for queries `[batch, positions, heads, head]`
+    /// and in their type.
+    #[track_caller]
+    pub(crate) fn of_layer(&self, at: &CachePosition<'_>, query: &Tensor) -> LayerKeysValues {
+        let CachePosition { layer, start } = *at;
+        let (rows, count, dtype) = (query.dim(0), query.dim(1), query.dtype());
+        let read = |room: &Tensor| {
+            let all = start.read(room, layer, rows);
+            // Of an empty cache the new positions are all there are.
+            let seen = if matches!(start, CacheStart::First) { all.slice(2, 0..count) } else { all };
+            seen.swap_axes(1, 2)
+        };
+        LayerKeysValues {
+            keys: read(&self.keys).cast(dtype),
+            values: read(&self.values).cast(dtype),
+            scales: self.scales.as_ref().map(|(keys, values)| (read(keys), read(values))),
+        }
+    }
+
     /// Numbers of these layers, `i32`: a scan over layers carries the whole cache, so that it is updated in place.
     #[track_caller]
     pub(crate) fn numbers(layers: std::ops::Range<usize>) -> Tensor {

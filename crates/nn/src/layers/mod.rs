@@ -16,6 +16,7 @@ mod norm_with_statistics;
 mod paged;
 mod recurrent;
 mod rope;
+mod shared_kv;
 
 pub use crate::dropout::dropout;
 pub use attend::{AttentionImpl, AttentionMask, AttentionOptions, Positions, attend, attend_with};
@@ -27,9 +28,10 @@ pub use kv_cache::{CachePosition, CacheStart, KvCache, KvCacheDType};
 pub use linear::{Bias, Linear};
 pub use mla::{MlaSizes, MultiHeadLatentAttention};
 pub use moe::{
-    Dispatch, ExpertBiases, ExpertGroups, ExpertSizes, Gating, MixtureOfExperts, RouterScores, RouterWeights, Routing,
-    Usage, WeightedSide, grouped_matmul,
+    Dispatch, ExpertBiases, ExpertGroups, ExpertInputs, ExpertSizes, Gating, MixtureOfExperts, RouterScores,
+    RouterWeights, Routing, Usage, WeightedSide, grouped_matmul,
 };
 pub use norm::{BatchNorm, BatchStatistics, GroupNorm, LayerNorm, RmsNorm};
 pub use recurrent::{Gru, Lstm, LstmState};
 pub use rope::{LongRope, Rope, RopePairs, RopeScaling, YarnBounds};
+pub use shared_kv::{KvSource, SharedKvAttention};

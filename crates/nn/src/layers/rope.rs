@@ -43,6 +43,13 @@ pub enum RopeScaling {
         #[serde(default)]
         bounds: YarnBounds,
     },
+    /// As Gemma 4: the first pairs of features are turned, all angles divided by a factor; the others stay as they are.
+    Proportional {
+        /// The share of pairs that are turned.
+        share: f64,
+        /// The factor.
+        factor: f64,
+    },
 }
 
 /// LongRoPE: each pair of features has a factor of its own, in sequences up to the trained context and in longer ones.
@@ -107,6 +114,10 @@ fn frequencies(head: usize, theta: f64, scaling: &RopeScaling) -> Vec<f32> {
                 let smooth = (context / wavelength - low_freq_factor) / (high_freq_factor - low_freq_factor);
                 (1.0 - smooth) * frequency / factor + smooth * frequency
             }
+        }
+        RopeScaling::Proportional { share, factor } => {
+            let turned = (share * head as f64 / 2.0).floor();
+            if (n as f64) < turned { frequency / factor } else { 0.0 }
         }
         RopeScaling::Yarn { factor, beta_fast, beta_slow, original_max_position_embeddings, bounds, .. } => {
             let context = original_max_position_embeddings as f64 / (2.0 * std::f64::consts::PI);

@@ -16,6 +16,8 @@ pub enum Family {
     Qwen3Moe,
     /// Gemma 2 and 3.
     Gemma3,
+    /// Gemma 4.
+    Gemma4,
     /// DeepSeek 2 and 3.
     DeepSeek,
     /// OLMo 2 and 3.
@@ -71,6 +73,7 @@ impl Family {
             | Family::Glm4
             | Family::GptOss
             | Family::Llama4
+            | Family::Gemma4
             | Family::ModernBert
             | Family::Falcon { .. }
             | Family::GptNeoX { .. } => true,

@@ -35,6 +35,12 @@ impl<L> LayerStack<L> {
         LayerStack { first: LayerSegment { numbers: 0..layers, stacked }, rest: Vec::new() }
     }
 
+    /// Neighbouring layers in segments, in order, each of as many layers as stacked.
+    pub(crate) fn of_segments(first: (Range<usize>, L), rest: Vec<(Range<usize>, L)>) -> LayerStack<L> {
+        let of = |(numbers, stacked): (Range<usize>, L)| LayerSegment { numbers, stacked };
+        LayerStack { first: of(first), rest: rest.into_iter().map(of).collect() }
+    }
+
     /// Segments in order: numbers of layers, and the layers stacked.
     pub fn segments(&self) -> impl Iterator<Item = (Range<usize>, &L)> {
         self.all().map(|segment| (segment.numbers.clone(), &segment.stacked))
@@ -73,7 +79,7 @@ impl<L: Tree> LayerStack<L> {
         }
         if Stages::here().is_some() {
             trace::refuse(format!(
-                "layers have {} forms one after the other (their weights differ in bits): pipeline stages cannot share them; \
+                "layers have {} forms one after the other (weights of other bits, or experts in some layers only): pipeline stages cannot share them; \
                  choose a mesh without `stage`",
                 self.rest.len() + 1
             ));

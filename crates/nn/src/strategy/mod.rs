@@ -82,6 +82,7 @@ enum Use {
 /// What the axes of a parameter mean, by the end of its path; the axis of stacked layers is not among them.
 const LOGICAL_AXES: &[(&str, &[&str])] = &[
     ("token_embedding.weight", &["vocab", "embed"]),
+    ("per_layer.embedding.weight", &["vocab", "embed"]),
     ("position_embedding.weight", &["", "embed"]),
     ("position_embedding", &["", "embed"]),
     ("class_embedding", &["", "", "embed"]),
@@ -564,7 +565,7 @@ mod tests {
         let options = RunOptions::default();
         let mixtral = |text: &str| match crate::hf::ModelConfig::parse(text).unwrap() {
             crate::hf::ModelConfig::Llama(config) => config,
-            crate::hf::ModelConfig::Gpt2(_) => panic!("a Llama was asked for"),
+            crate::hf::ModelConfig::Gpt2(_) | crate::hf::ModelConfig::Gemma4(_) => panic!("a Llama was asked for"),
         };
         let sizes = r#""vocab_size":8,"hidden_size":8,"intermediate_size":8,"num_hidden_layers":1,"num_attention_heads":2,
             "num_key_value_heads":1,"max_position_embeddings":8,"rms_norm_eps":1e-5,"rope_theta":1e4,"hidden_act":"silu""#;

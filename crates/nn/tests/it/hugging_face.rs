@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nn::hf::{self, Family, ModelConfig, TensorSource};
 use nn::layers::{AttentionImpl, RopeScaling};
-use nn::models::{GlobalLayers, GlobalPositions, Gpt2, Head, LanguageModel, Llama, RunOptions};
+use nn::models::{Gemma4, GlobalLayers, GlobalPositions, Gpt2, Head, LanguageModel, Llama, RunOptions};
 use nn::{DTypePolicy, Error};
 use tensor::{DType, Literal};
 use trace::{Key, Spec, Tensor, Tree};
@@ -62,6 +62,11 @@ fn compared(folder: &Path, options: &RunOptions) -> (f32, Vec<Literal>) {
         }
         ModelConfig::Llama(sizes) => {
             let model = shapes(|key| Llama::init(key, sizes, options));
+            let params = hf::load(&files, config.family(), &model).unwrap();
+            (logits(&model, &params, &tokens).0, params)
+        }
+        ModelConfig::Gemma4(sizes) => {
+            let model = shapes(|key| Gemma4::init(key, sizes, options));
             let params = hf::load(&files, config.family(), &model).unwrap();
             (logits(&model, &params, &tokens).0, params)
         }
@@ -172,6 +177,11 @@ fn saved_again(folder: &Path, params: &[Literal]) {
                 hf::save(again.path(), config.family(), &model, params, max_shard_bytes).unwrap();
                 hf::load(&QuantizedFolder::open(again.path()).unwrap(), config.family(), &model).unwrap()
             }
+            ModelConfig::Gemma4(sizes) => {
+                let model = shapes(|key| Gemma4::init(key, sizes, &RunOptions::default()));
+                hf::save(again.path(), config.family(), &model, params, max_shard_bytes).unwrap();
+                hf::load(&QuantizedFolder::open(again.path()).unwrap(), config.family(), &model).unwrap()
+            }
         };
         assert!(reloaded == params);
         let (before, after) =
@@ -269,13 +279,13 @@ fn a_llama_says_nothing() {
     assert_eq!((config.hidden_act, config.sliding_window), (nn::layers::Activation::Silu, None));
     let windows = |more: &str| match ModelConfig::parse(&format!(r#"{{"model_type":"mistral"{more}}}"#)).unwrap() {
         ModelConfig::Llama(config) => config.sliding_window,
-        ModelConfig::Gpt2(_) => panic!("a Mistral"),
+        _ => panic!("a Mistral"),
     };
     assert_eq!((windows(""), windows(r#","sliding_window":null"#)), (Some(4096), None));
     // What older and newer files say of angles; both names of the type; the base within counts.
     let rope = |more: &str| match ModelConfig::parse(&format!(r#"{{"model_type":"llama"{more}}}"#)).unwrap() {
         ModelConfig::Llama(config) => (config.rope_theta, config.rope_scaling),
-        ModelConfig::Gpt2(_) => panic!("a Llama"),
+        _ => panic!("a Llama"),
     };
     let linear = RopeScaling::Linear { factor: 2.0 };
     let both = r#","rope_theta":5e5,"rope_scaling":{"type":"linear","rope_type":"linear","factor":2}"#;
@@ -360,7 +370,8 @@ fn configurations_that_cannot_be_are_refused() {
     check(&other("smollm3", r#","num_key_value_heads":4,"no_rope_layer_interval":0"#), "no_rope_layer_interval is 0");
     let llama4 = |more: &str| other("llama4_text", &format!(r#","num_key_value_heads":4,"head_dim":2{more}"#));
     assert!(ModelConfig::parse(&llama4("")).is_ok());
-    check(&llama4(r#","interleave_moe_layer_step":2"#), "interleave_moe_layer_step");
+    check(&llama4(r#","interleave_moe_layer_step":0"#), "interleave_moe_layer_step");
+    check(&llama4(r#","moe_layers":[0,2]"#), "moe_layers");
     check(&llama4(r#","moe_layers":[]"#), "moe_layers");
     check(&llama4(r#","layer_types":["full_attention"]"#), "layer_types of llama4_text");
     check(&llama4(r#","attention_chunk_size":0"#), "sliding_window is 0");

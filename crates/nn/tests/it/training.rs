@@ -113,6 +113,7 @@ pub(crate) fn four(dispatch: Dispatch) -> Experts {
         routing: Routing::default(),
         shared: None,
         dense: None,
+        interleaved: None,
         load_balancing_loss: 0.01,
         dispatch,
         bias: Bias::None,

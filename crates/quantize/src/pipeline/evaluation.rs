@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nn::hf::{self, ModelConfig, TensorSource};
-use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
+use nn::models::{Gemma4, Gpt2, LanguageModel, Llama, RunOptions};
 use nn::quant::MapWeights;
 use runtime::{Backend, Jit, ReadTensor};
 use serde::Serialize;
@@ -63,6 +63,10 @@ pub fn evaluate_folder(
         }
         ModelConfig::Llama(config) => {
             let model = trace::shapes_of(&(), |()| Llama::init(&seed(), config, &options.run))?;
+            evaluate(backend, folder, &model, tokens, options, progress)
+        }
+        ModelConfig::Gemma4(config) => {
+            let model = trace::shapes_of(&(), |()| Gemma4::init(&seed(), config, &options.run))?;
             evaluate(backend, folder, &model, tokens, options, progress)
         }
     }

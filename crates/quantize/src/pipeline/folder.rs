@@ -46,18 +46,12 @@ impl ModelFolder {
 
     /// Tokens of its vocabulary.
     pub fn vocab_size(&self) -> usize {
-        match &self.config {
-            ModelConfig::Gpt2(config) => config.vocab_size,
-            ModelConfig::Llama(config) => config.vocab_size,
-        }
+        self.config.vocab_size()
     }
 
     /// Positions of its longest sequence.
     pub fn max_positions(&self) -> usize {
-        match &self.config {
-            ModelConfig::Gpt2(config) => config.n_positions,
-            ModelConfig::Llama(config) => config.max_position_embeddings,
-        }
+        self.config.max_positions()
     }
 
     /// What its files say of activations.
@@ -74,8 +68,9 @@ impl ModelFolder {
     /// The model known by types and shapes, dense; only families with rotary positions.
     pub(crate) fn llama(&self, options: &RunOptions) -> Result<(LlamaConfig, Llama), Error> {
         let ModelConfig::Llama(config) = &self.config else {
+            let name = if matches!(self.config, ModelConfig::Gpt2(_)) { "GPT-2" } else { "Gemma 4" };
             return Err(Error::setting(
-                format!("{} is a GPT-2, whose weights no quantized format has a place for", self.path.display()),
+                format!("{} is a {name}, whose weights no quantized format has a place for", self.path.display()),
                 "quantize a model of the Llama, Mistral, Qwen, Gemma, Mixtral or DeepSeek families",
             ));
         };

@@ -28,6 +28,11 @@ fn dims(dims: &[&[Arc<str>]]) -> PartitionSpec {
     PartitionSpec { dims: dims.iter().map(|axes| Some(axes.to_vec())).collect() }
 }
 
+/// Each device has all of every leaf.
+fn replicated<T: Tree>(tree: &T) -> Vec<PartitionSpec> {
+    tree.specs().iter().map(|spec| PartitionSpec::replicated(spec.dims.len())).collect()
+}
+
 /// Names as collectives take them.
 fn names(axes: &[Arc<str>]) -> Vec<&str> {
     axes.iter().map(|axis| &**axis).collect()
@@ -90,13 +95,16 @@ impl Across {
         let (by_choice, by_row) = (dims(&[&[], &positions]), dims(&[&positions]));
         let positions = [by_choice.clone(), by_choice, by_row.clone(), by_row];
         let usage = [PartitionSpec::replicated(1), PartitionSpec::replicated(1)];
-        let router: Vec<PartitionSpec> =
-            mixture.router.specs().iter().map(|spec| PartitionSpec::replicated(spec.dims.len())).collect();
-        let ins = [vec![split.clone()], router].concat();
+        let router = replicated(&mixture.router);
+        let inputs = replicated(&mixture.inputs);
+        let ins = [vec![split.clone()], router, inputs].concat();
         let outs = [&weighted[..], &positions, &usage].concat();
-        let (sent, rows, usage): (Weighted, Rows, Usage) =
-            shard_map(&(x.clone(), mixture.router.clone()), &ins, &outs, |(x, router)| {
-                let mine = MixtureOfExperts { router: router.clone(), ..mixture.clone() };
+        let (sent, rows, usage): (Weighted, Rows, Usage) = shard_map(
+            &(x.clone(), mixture.router.clone(), mixture.inputs.clone()),
+            &ins,
+            &outs,
+            |(x, router, inputs)| {
+                let mine = MixtureOfExperts { router: router.clone(), inputs: inputs.clone(), ..mixture.clone() };
                 let flat = flat(x);
                 let choice = mine.route(&flat, &over);
                 let (rows, positions) = mine.with_capacity(&flat, &choice, factor);
@@ -105,7 +113,8 @@ impl Across {
                     weights: self.exchanged(&rows.weights, &experts),
                 };
                 (sent, positions, choice.usage)
-            });
+            },
+        );
         let inside = dims(&[&self.experts, &others, &self.inner]);
         let done = mixture.experts(&sent.vectors, &sent.weights, Some(&inside)).with_sharding_constraint(&vectors);
         let ins = [&[vectors][..], &positions].concat();
@@ -166,25 +175,27 @@ impl Across {
             .as_ref()
             .map(|biases| ExpertBiases { down: &biases.down * (self.inner_shares as f64).recip(), ..biases.clone() });
         let weights = (of(&mixture.gate), of(&mixture.up), of(&mixture.down));
-        let inputs = (x.clone(), mixture.router.clone(), weights, biases);
+        let inputs = (x.clone(), mixture.router.clone(), weights, biases, mixture.inputs.clone());
         let mut ins = vec![split.clone()];
-        ins.extend(mixture.router.specs().iter().map(|spec| PartitionSpec::replicated(spec.dims.len())));
+        ins.extend(replicated(&mixture.router));
         ins.extend([parts(&mixture.gate, &up), parts(&mixture.up, &up), parts(&mixture.down, &down)].concat());
         if mixture.biases.is_some() {
             let inner = dims(&[&self.experts, &self.inner]);
             ins.extend([inner.clone(), inner, dims(&[&self.experts, &[]])]);
         }
+        ins.extend(replicated(&mixture.inputs));
         let (apart, alike): (Vec<&str>, Vec<&str>) =
             names(&self.experts).into_iter().partition(|axis| over.contains(axis));
         let summed: Vec<&str> = names(&self.inner).into_iter().chain(alike).collect();
         let outs = [split, PartitionSpec::replicated(1), PartitionSpec::replicated(1)];
-        shard_map(&inputs, &ins, &outs, |(x, router, (gate, up, down), biases)| {
+        shard_map(&inputs, &ins, &outs, |(x, router, (gate, up, down), biases, inputs)| {
             let mine = MixtureOfExperts {
                 router: router.clone(),
                 gate: gate.clone(),
                 up: up.clone(),
                 down: down.clone(),
                 biases: biases.clone(),
+                inputs: inputs.clone(),
                 ..mixture.clone()
             };
             let flat = flat(x);

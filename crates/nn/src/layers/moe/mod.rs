@@ -13,7 +13,7 @@ use tensor::DType;
 use trace::{Key, PartitionSpec, Reduction, Tensor, Tree};
 
 use crate::init::Init;
-use crate::layers::{Activation, Bias, Linear};
+use crate::layers::{Activation, Bias, Linear, RmsNorm};
 use crate::quant::{Weight, map_weights};
 use across::Across;
 use grouped::{Extent, Groups};
@@ -46,6 +46,8 @@ pub struct MixtureOfExperts {
     pub down: Weight,
     /// Of the three matmuls, if they have them.
     pub biases: Option<ExpertBiases>,
+    /// Norms and scales of what the router and the experts read, if they have them.
+    pub inputs: Option<ExpertInputs>,
     /// Experts per token.
     #[tree(skip)]
     pub chosen: usize,
@@ -80,6 +82,36 @@ impl ExpertBiases {
     pub fn zeros(sizes: ExpertSizes) -> ExpertBiases {
         let of = |width: usize| Tensor::zeros(DType::F32, &[sizes.experts, width]);
         ExpertBiases { gate: of(sizes.inner), up: of(sizes.inner), down: of(sizes.width) }
+    }
+}
+
+/// Norms and scales of a mixture whose router and experts read the same vectors in two ways, as in Gemma 4.
+#[derive(Clone, Debug, Tree)]
+pub struct ExpertInputs {
+    /// What the router reads is divided by its root mean square and multiplied by this over the root of the width: `[width]`.
+    pub router_scale: Tensor,
+    /// What weights of the chosen experts are multiplied by: `[experts]`.
+    pub expert_scale: Tensor,
+    /// Of what the experts read.
+    pub norm: RmsNorm,
+}
+
+impl ExpertInputs {
+    /// Ones.
+    #[track_caller]
+    pub fn ones(sizes: ExpertSizes, epsilon: f64) -> ExpertInputs {
+        let of = |size: usize| Tensor::ones(DType::F32, &[size]);
+        ExpertInputs {
+            router_scale: of(sizes.width),
+            expert_scale: of(sizes.experts),
+            norm: RmsNorm::init(sizes.width, epsilon),
+        }
+    }
+
+    /// What the router reads of `[positions, width]`.
+    fn of_router(&self, x: &Tensor) -> Tensor {
+        let scale = &self.router_scale.cast(DType::F32) * (x.dim(-1) as f64).sqrt().recip();
+        &RmsNorm::unscaled(&x.cast(DType::F32), self.norm.epsilon) * &scale
     }
 }
 
@@ -155,6 +187,7 @@ impl MixtureOfExperts {
             up: weight.draw(&keys[2], DType::F32, &[experts, width, inner]).into(),
             down: weight.draw(&keys[3], DType::F32, &[experts, inner, width]).into(),
             biases: None,
+            inputs: None,
             chosen,
             routing: Routing::default(),
             dispatch,
@@ -197,10 +230,17 @@ impl MixtureOfExperts {
     fn route(&self, x: &Tensor, over: &[&str]) -> Choice {
         trace::scope("router", || {
             let experts = self.router.weight.dim(1);
-            let scores = self.routing.scores(x, &self.router);
+            let scores = match &self.inputs {
+                Some(inputs) => self.routing.scores(&inputs.of_router(x), &self.router),
+                None => self.routing.scores(x, &self.router),
+            };
             // The order is found without a gradient; the scores are read again at it.
             let (_, chosen) = self.routing.preferences(&scores, &self.router).top_k(self.chosen);
             let weights = self.routing.weights(scores.take_along(-1, &chosen));
+            let weights = match &self.inputs {
+                Some(inputs) => &weights * &inputs.expert_scale.cast(DType::F32).take(0, &chosen),
+                None => weights,
+            };
             let mean = |of_positions: &Tensor| of_positions.mean(&[0]).all_reduce(over, Reduction::Mean);
             let usage = Usage { chosen: mean(&chosen.one_hot(experts, DType::F32).sum(&[1])), scores: mean(&scores) };
             Choice { weights, experts: chosen, usage }
@@ -232,6 +272,7 @@ impl MixtureOfExperts {
 
     /// Rows as experts get them.
     fn weighted_input(&self, rows: &Tensor, weights: &Tensor) -> Tensor {
+        let rows = &self.inputs.as_ref().map_or(rows.clone(), |inputs| inputs.norm.apply(rows));
         match self.routing.side {
             WeightedSide::Inputs => rows * &weights.cast(rows.dtype()).expand(-1),
             WeightedSide::Outputs => rows.clone(),

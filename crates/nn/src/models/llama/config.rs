@@ -1,5 +1,7 @@
 //! Sizes and choices of the Llama family.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::norm::DecoderNorm;
@@ -30,6 +32,9 @@ pub struct Experts {
     /// First dense layers, if there are: a feed-forward instead of experts.
     #[serde(default)]
     pub dense: Option<DenseLayers>,
+    /// Layers with experts among layers without, if not all have them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interleaved: Option<InterleavedExperts>,
     /// Coefficient of the load-balancing (auxiliary) loss.
     pub load_balancing_loss: f64,
     /// How tokens are dispatched to experts.
@@ -41,6 +46,15 @@ pub struct Experts {
     /// How gates of experts meet what they let through.
     #[serde(default)]
     pub gating: Gating,
+}
+
+/// Layers with experts among layers without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterleavedExperts {
+    /// The last of every so many layers has experts.
+    pub every: usize,
+    /// Width inside the feed-forward of the others.
+    pub inner: usize,
 }
 
 /// First dense layers, without experts.
@@ -310,6 +324,26 @@ impl LlamaConfig {
         self.experts.and_then(|experts| experts.dense).map_or(0, |dense| dense.count)
     }
 
+    /// Layers without experts among those that have them.
+    pub fn num_interleaved_dense_layers(&self) -> usize {
+        let every = self.experts.and_then(|experts| experts.interleaved).map_or(1, |layers| layers.every.max(1));
+        self.num_hidden_layers - self.num_hidden_layers / every
+    }
+
+    /// Neighbouring layers of equal form, of those that are stacked as `layers`, and whether they have experts.
+    pub(super) fn segments(&self) -> Vec<(Range<usize>, bool)> {
+        let layers = self.num_hidden_layers.saturating_sub(self.num_dense_layers());
+        let Some(InterleavedExperts { every, .. }) = self.experts.and_then(|experts| experts.interleaved) else {
+            return vec![(0..layers, self.experts.is_some())];
+        };
+        let of_one = |start: usize| {
+            let last = (start + every - 1).min(layers);
+            let dense = (start < last).then_some((start..last, false));
+            dense.into_iter().chain((last < layers).then_some((last..last + 1, true)))
+        };
+        (0..layers).step_by(every.max(1)).flat_map(of_one).collect()
+    }
+
     /// Length of the repeating layer pattern: after so many layers the attention masks repeat.
     pub(crate) fn pattern(&self) -> usize {
         self.global_layers.map_or(1, |layers| layers.every)
@@ -429,6 +463,15 @@ impl LlamaConfig {
             return Err(Error::config(
                 "first dense layers (first_k_dense_replace) together with a sliding window pattern are not supported",
             ));
+        }
+        if let Some(interleaved) = self.experts.and_then(|experts| experts.interleaved) {
+            let (every, layers) = (interleaved.every, self.num_hidden_layers);
+            if !(2..=layers).contains(&every) || interleaved.inner == 0 || self.num_dense_layers() > 0 {
+                return Err(Error::config(format!(
+                    "one of every {every} of {layers} layers has experts, and the others feed-forwards of width {}",
+                    interleaved.inner
+                )));
+            }
         }
         if let Some(layers) = &self.global_layers
             && !(2..=MAX_PATTERN).contains(&layers.every)

@@ -10,8 +10,8 @@ use tensor::DType;
 use trace::{Key, Tensor, Tree};
 
 pub use self::config::{
-    DecoderNormKind, DenseLayers, Experts, FeedForwardKind, GlobalLayers, GlobalPositions, Head, HeadNorm, LlamaConfig,
-    Norms, ResidualForm, Style, WindowKind,
+    DecoderNormKind, DenseLayers, Experts, FeedForwardKind, GlobalLayers, GlobalPositions, Head, HeadNorm,
+    InterleavedExperts, LlamaConfig, Norms, ResidualForm, Style, WindowKind,
 };
 pub use self::norm::DecoderNorm;
 
@@ -24,7 +24,7 @@ use crate::layers::{
 use crate::models::language::{GivenStates, Hidden, LanguageModel, RunOptions, carried, constrained_logits};
 use crate::models::layer_stack::LayerStack;
 use crate::quant::{InputAxis, MapWeights, Weight, map_weights};
-use crate::stacked::{infer_repeating_pattern, init_stacked, run_on_all, run_repeating_pattern};
+use crate::stacked::{concatenated, infer_repeating_pattern, init_stacked, run_on_all, run_repeating_pattern};
 
 /// What a layer does with each position.
 #[derive(Clone, Debug, Tree)]
@@ -311,14 +311,21 @@ impl Llama {
             let stacked = init_stacked(&key, dense.count, |key| LlamaBlock::init(key, &config, options));
             FirstLayers { layers: LayerStack::new(dense.count, stacked) }
         });
-        let others = config.num_hidden_layers.saturating_sub(config.num_dense_layers());
+        let mut segments = config.segments().into_iter().map(|(numbers, has_experts)| {
+            let plain = config.experts.filter(|_| !has_experts).and_then(|experts| experts.interleaved);
+            let config = match plain {
+                Some(plain) => LlamaConfig { experts: None, intermediate_size: plain.inner, ..config.clone() },
+                None => config.clone(),
+            };
+            let key = if numbers.start == 0 { keys[1].clone() } else { keys[1].fold_in(numbers.start as u64 + 1) };
+            let stacked = init_stacked(&key, numbers.len(), |key| LlamaBlock::init(key, &config, options));
+            (numbers, stacked)
+        });
+        let Some(of_first) = segments.next() else { trace::refuse("the model has no layers") };
         let model = Llama {
             token_embedding: Embedding::init(&keys[0], config.vocab_size, config.hidden_size, weight),
             first,
-            layers: LayerStack::new(
-                others,
-                init_stacked(&keys[1], others, |key| LlamaBlock::init(key, config, options)),
-            ),
+            layers: LayerStack::of_segments(of_first, segments.collect()),
             norm: config.norm(options.kernels.norm),
             lm_head: (config.head == Head::Own)
                 .then(|| Linear::init(&keys[2], config.hidden_size, config.vocab_size, config.style.head_bias, weight)),
@@ -442,14 +449,19 @@ impl LanguageModel for Llama {
                 None => x,
             };
             let places = contexts.len();
-            let (x, usage) = self.layers.run(&x, |x, layers, numbers| {
+            // Layers without experts have no usage.
+            let mut usages: Vec<Usage> = Vec::new();
+            let (x, ()) = self.layers.run(&x, |x, layers, numbers| {
                 let remat = self.layers.remat_of(remat, &numbers);
                 let shifted =
                     |x: &Tensor, block: &LlamaBlock, place: usize| layer(x, block, (numbers.start + place) % places);
-                run_repeating_pattern(&remat, x, layers, places, shifted)
+                let (x, usage) = run_repeating_pattern(&remat, x, layers, places, shifted);
+                usages.extend(usage);
+                (x, ())
             });
-            let auxiliary = match (&self.config.experts, usage) {
-                (Some(experts), Some(usage)) => {
+            let auxiliary = match &self.config.experts {
+                Some(experts) if !usages.is_empty() => {
+                    let usage = concatenated(&usages);
                     &usage.load_balancing_loss(experts.chosen).mean_all() * experts.load_balancing_loss
                 }
                 _ => Tensor::zeros(DType::F32, &[]),
