@@ -3,6 +3,7 @@
 mod attention;
 mod composites;
 mod device_forms;
+mod gemma4;
 mod gpt_oss;
 mod harness;
 mod hugging_face;
