@@ -54,7 +54,7 @@ pub use kernel_work::KernelWork;
 pub use machine::{FittedConstants, Machine, MeasuredRates, Reach};
 pub use memory::{BufferClass, ClassBytes, Held, MemoryBreakdown, Peak, ProgramArgument, Vmem};
 pub use op_time::{Bound, OpTime};
-pub use price::{OpClass, OpPrice, OpPricer, OpWork, StatedWork};
+pub use price::{OpPrice, OpPricer, OpWork, PricedClass, StatedWork};
 pub use quality::{INT4_COST, INT8_COST};
 pub use simulate::{OpCost, Simulation, simulate};
 pub use torus::{Group, IciTorus, TorusSpan};

@@ -15,7 +15,7 @@ use crate::work::{Matmul, Work};
 /// What kind of op it is, as far as errors of the estimate have different causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OpClass {
+pub enum PricedClass {
     /// Matmuls and convolutions, with what is fused to them.
     Matmul,
     /// Elementwise work, reductions, gathers.
@@ -28,19 +28,19 @@ pub enum OpClass {
     Kernel,
 }
 
-impl OpClass {
+impl PricedClass {
     /// Every one.
-    pub const ALL: [OpClass; 5] =
-        [OpClass::Matmul, OpClass::Fusion, OpClass::Collective, OpClass::Copy, OpClass::Kernel];
+    pub const ALL: [PricedClass; 5] =
+        [PricedClass::Matmul, PricedClass::Fusion, PricedClass::Collective, PricedClass::Copy, PricedClass::Kernel];
 
     /// In words, for more than one.
     pub fn name(self) -> &'static str {
         match self {
-            OpClass::Matmul => "matmuls",
-            OpClass::Fusion => "fusions",
-            OpClass::Collective => "collectives",
-            OpClass::Copy => "copies",
-            OpClass::Kernel => "kernels",
+            PricedClass::Matmul => "matmuls",
+            PricedClass::Fusion => "fusions",
+            PricedClass::Collective => "collectives",
+            PricedClass::Copy => "copies",
+            PricedClass::Kernel => "kernels",
         }
     }
 }
@@ -49,7 +49,7 @@ impl OpClass {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct OpPrice {
     /// What it is.
-    pub class: OpClass,
+    pub class: PricedClass,
     /// Seconds of one execution.
     pub seconds: f64,
     /// What limits it.
@@ -69,7 +69,7 @@ pub struct StatedWork {
 #[derive(Clone, Debug)]
 pub struct OpWork {
     /// What it is.
-    pub class: OpClass,
+    pub class: PricedClass,
     kind: WorkKind,
 }
 
@@ -115,7 +115,7 @@ impl OpWork {
 
     /// A matmul in a program of its own.
     pub(crate) fn matmul_alone(work: Work) -> OpWork {
-        OpWork { class: OpClass::Matmul, kind: WorkKind::Alone(work) }
+        OpWork { class: PricedClass::Matmul, kind: WorkKind::Alone(work) }
     }
 
     /// The work of an op that is no kernel and no exchange.
@@ -164,7 +164,7 @@ impl<'a> OpPricer<'a> {
                     group: self.program.group(collective),
                 },
             };
-            return Some(OpWork { class: OpClass::Collective, kind });
+            return Some(OpWork { class: PricedClass::Collective, kind });
         }
         let opcode = instruction.opcode();
         let is_beside = opcode.is_done()
@@ -177,7 +177,7 @@ impl<'a> OpPricer<'a> {
         if *opcode == Opcode::CustomCall {
             let moves = work.traffic.read.hbm + work.traffic.written.hbm > 0.0;
             let kind = WorkKind::Kernel(KernelWork::read(module, id), work);
-            return moves.then_some(OpWork { class: OpClass::Kernel, kind });
+            return moves.then_some(OpWork { class: PricedClass::Kernel, kind });
         }
         if is_opaque(module, id) {
             complete(&mut work, module, id, stated);
@@ -187,11 +187,11 @@ impl<'a> OpPricer<'a> {
             return None;
         }
         let class = if !work.matmuls.is_empty() {
-            OpClass::Matmul
+            PricedClass::Matmul
         } else if opcode.class() == OpcodeClass::Movement || moves_only(module, id, &work) {
-            OpClass::Copy
+            PricedClass::Copy
         } else {
-            OpClass::Fusion
+            PricedClass::Fusion
         };
         Some(OpWork { class, kind: WorkKind::Op(work) })
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use compile::cache::Cache;
 use compile::worker::WorkerLimits;
 use compile::{CompileMode, PluginFile, SliceCompiler};
-use plan::accuracy::{Comparison, Results, RunRecord, Sample, compare, leave_one_out, micro_rows, page, sample};
+use plan::accuracy::{Comparison, FitSample, Results, RunRecord, compare, leave_one_out, micro_rows, page, sample};
 use serde::Serialize;
 
 use crate::args::{AccuracyArgs, FrontEnd};
@@ -178,7 +178,7 @@ fn predict_all(
     compiler: &SliceCompiler,
     folder: &Path,
     stop: &AtomicBool,
-) -> Result<(Vec<Comparison>, Vec<Sample>), Failure> {
+) -> Result<(Vec<Comparison>, Vec<FitSample>), Failure> {
     let mut records: Vec<PathBuf> = fs::read_dir(folder)
         .map_err(|error| failure::file("reading", folder, error))?
         .filter_map(|entry| Some(entry.ok()?.path()))

@@ -6,7 +6,7 @@ use chips::Slice;
 use operate::profile::{self, CoreKind, ProfileReport};
 use plan::accuracy::{ClassError, ProfileClasses, ProfileErrors, ProfiledOp, Results, timed_matmuls};
 use plan::report::seconds;
-use plan::{Machine, MachineFile, OpClass};
+use plan::{Machine, MachineFile, PricedClass};
 use serde::Serialize;
 
 use crate::args::{AccuracyArgs, CalibrateArgs};
@@ -121,7 +121,7 @@ fn text(errors: &ProfileErrors, top: usize) -> String {
     classes.row(["class", "ops above 20 us", "median error", "p90", "measured", "predicted"]);
     let percent = |value: Option<f64>| value.map_or_else(|| "-".to_string(), |value| format!("{:.1} %", value * 100.0));
     for ClassError { class, ops, measured_s, predicted_s, median, p90 } in &errors.classes {
-        let name = class.map_or("all", OpClass::name).to_string();
+        let name = class.map_or("all", PricedClass::name).to_string();
         classes.row(vec![
             name,
             ops.to_string(),

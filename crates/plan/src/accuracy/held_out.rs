@@ -12,7 +12,7 @@ use crate::machine::{FittedConstants, Machine};
 use crate::simulate::simulate;
 
 /// A measured run with its compiled program: what a fit needs.
-pub struct Sample {
+pub struct FitSample {
     /// Name of the row.
     pub id: String,
     /// Seconds that were measured.
@@ -99,7 +99,7 @@ struct Response {
 }
 
 impl Response {
-    fn of(sample: &Sample) -> Response {
+    fn of(sample: &FitSample) -> Response {
         let at = |constants: &FittedConstants| sample.seconds(constants).max(1e-30).ln();
         let usual = FittedConstants::default();
         let base = at(&usual);
@@ -158,7 +158,7 @@ fn fit(responses: &[&Response]) -> [f64; FittedConstants::COUNT] {
     factors
 }
 
-impl Sample {
+impl FitSample {
     /// The step with some constants.
     fn seconds(&self, constants: &FittedConstants) -> f64 {
         let machine = Machine::with_constants(&self.slice, constants);
@@ -167,7 +167,7 @@ impl Sample {
 }
 
 /// Leaves one family out after the other. Takes a score of simulations for each row.
-pub fn leave_one_out(samples: &[Sample], mut progress: impl FnMut(&str)) -> HeldOut {
+pub fn leave_one_out(samples: &[FitSample], mut progress: impl FnMut(&str)) -> HeldOut {
     let responses: Vec<Response> = samples
         .iter()
         .enumerate()

@@ -12,7 +12,7 @@ mod summary;
 mod timed_matmuls;
 
 pub use fitted::is_fitted;
-pub use held_out::{HeldOut, HeldOutRow, Sample, family, leave_one_out, p10_to_p90};
+pub use held_out::{FitSample, HeldOut, HeldOutRow, family, leave_one_out, p10_to_p90};
 pub use micro::{MicroRow, MicroRows, micro_rows};
 pub use page::page;
 pub use profile::{ClassError, LONG_OP_S, PricedOp, ProfileClasses, ProfileErrors, ProfiledOp};
@@ -83,12 +83,12 @@ pub fn sample(
     mode: CompileMode,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&str),
-) -> Result<Sample, Error> {
+) -> Result<FitSample, Error> {
     let compiled = compiled(compiler, record, program, mode, stop, progress)?;
     let slice = record.slice()?;
     let measured_s = record.measured_step_s.ok_or_else(|| Error::Record(format!("{} has no step time", record.id)))?;
     let module = compiled.module().clone();
-    Ok(Sample {
+    Ok(FitSample {
         id: record.id.clone(),
         measured_s,
         slice,

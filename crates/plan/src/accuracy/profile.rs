@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Summary;
 use crate::machine::Machine;
 use crate::op_time::Bound;
-use crate::price::{OpClass, OpPrice, OpPricer, OpWork, StatedWork};
+use crate::price::{OpPrice, OpPricer, OpWork, PricedClass, StatedWork};
 
 /// An op of a profile, all its executions together.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub struct PricedOp {
     /// Name of the instruction.
     pub name: String,
     /// Class.
-    pub class: OpClass,
+    pub class: PricedClass,
     /// Executions.
     pub executions: u64,
     /// Mean time of one.
@@ -73,7 +73,7 @@ impl PricedOp {
 #[serde(deny_unknown_fields)]
 pub struct ClassError {
     /// The class; all of them where there is none.
-    pub class: Option<OpClass>,
+    pub class: Option<PricedClass>,
     /// Ops that take longer than [`ProfileErrors::from_s`].
     pub ops: usize,
     /// Measured seconds of all ops, short ones too.
@@ -140,13 +140,13 @@ impl ProfileErrors {
             }
         }
         priced.sort_by(|a, b| b.lost_s().total_cmp(&a.lost_s()).then_with(|| a.name.cmp(&b.name)));
-        let classes = std::iter::once(None).chain(OpClass::ALL.map(Some));
+        let classes = std::iter::once(None).chain(PricedClass::ALL.map(Some));
         let classes = classes.filter_map(|class| class_error(class, &priced)).collect();
         ProfileErrors { from_s: LONG_OP_S, classes, ops: priced, unpriced }
     }
 }
 
-fn class_error(class: Option<OpClass>, ops: &[PricedOp]) -> Option<ClassError> {
+fn class_error(class: Option<PricedClass>, ops: &[PricedOp]) -> Option<ClassError> {
     let of_class: Vec<&PricedOp> = ops.iter().filter(|op| class.is_none_or(|class| op.class == class)).collect();
     if of_class.is_empty() {
         return None;
