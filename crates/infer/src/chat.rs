@@ -93,13 +93,6 @@ impl ChatTemplate {
 
     /// The prompt of messages; it ends where the assistant begins to speak. `tools` are functions it may call, as JSON schemas.
     pub fn render(&self, messages: &[Message], tools: Option<&Value>) -> Result<String, Error> {
-        // Many templates leave out messages of roles they do not know.
-        if let Some(message) = messages.iter().find(|message| !self.knows(&message.role)) {
-            let (role, known) = (&message.role, ROLES.join(", "));
-            return Err(Error::Template {
-                message: format!("it does not know the role `{role}`; known are {known}, and those it names"),
-            });
-        }
         let template = self.environment.get_template("chat").map_err(failed)?;
         let mut context: std::collections::BTreeMap<String, TemplateValue> =
             self.special.iter().map(|(name, text)| (name.clone(), TemplateValue::from(text.clone()))).collect();
@@ -108,6 +101,13 @@ impl ChatTemplate {
         context.insert("tools".into(), tools.map_or(TemplateValue::from(()), TemplateValue::from_serialize));
         let mut bounded = Bounded(Vec::new());
         template.render_captured_to(TemplateValue::from_serialize(&context), &mut bounded).map_err(failed)?;
+        // Some templates refuse roles they do not know, in their own words; many leave their messages out.
+        if let Some(message) = messages.iter().find(|message| !self.knows(&message.role)) {
+            let (role, known) = (&message.role, ROLES.join(", "));
+            return Err(Error::Template {
+                message: format!("it does not know the role `{role}`; known are {known}, and those it names"),
+            });
+        }
         String::from_utf8(bounded.0).map_err(|_| Error::Template { message: "it writes no text".into() })
     }
 }
