@@ -292,11 +292,11 @@ fn in_bf16<M: Tree>(model: &M, cache: &KvCache) -> Result<ModelBytes, Error> {
     let is_quantized = model.paths().iter().any(|path| path.ends_with(".scales"));
     let weights = match is_quantized {
         true => ModelBytes::with_cache(model, cache, None)?.weights,
-        false => ModelBytes::with_cache(&trace::shapes_of(model, |model| narrow(model))?, cache, None)?.weights,
+        false => ModelBytes::with_cache(&trace::shapes_of(model, narrow)?, cache, None)?.weights,
     };
     let cache = match &cache.scales {
         Some(_) => cache.clone(),
-        None => trace::shapes_of(cache, |cache| narrow(cache))?,
+        None => trace::shapes_of(cache, narrow)?,
     };
     Ok(ModelBytes { weights, cache: ModelBytes::with_cache(model, &cache, None)?.cache })
 }

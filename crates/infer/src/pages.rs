@@ -6,7 +6,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 
 use serde::Serialize;
 
@@ -280,11 +280,7 @@ impl Pages {
     }
 
     fn digest(&self, before: Digest, tokens: &[u32]) -> Digest {
-        let of = |state: &RandomState| {
-            let mut hasher = state.build_hasher();
-            (before, tokens).hash(&mut hasher);
-            hasher.finish()
-        };
+        let of = |state: &RandomState| state.hash_one((before, tokens));
         (of(&self.hashers[0]), of(&self.hashers[1]))
     }
 

@@ -19,6 +19,7 @@ pub(crate) struct TakenRoom {
 }
 
 /// Who has which part of the KV cache.
+#[allow(clippy::large_enum_variant, reason = "an engine has one")]
 pub(crate) enum Rooms {
     /// A row of the cache for each sequence.
     Rows(Slots),

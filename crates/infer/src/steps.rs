@@ -143,6 +143,8 @@ type PrefillJit<M> = Jit<(Rows, M, PrefillInput), (Rows, Chosen)>;
 type DecodeJit<M> = Jit<(Rows, M, DecodeInput), (Rows, Chosen)>;
 type CopyJit = Jit<(Rows, Tensor, Tensor), Rows>;
 type VerifyJit<M> = Jit<(Rows, M, VerifyInput), (Rows, Verified)>;
+/// The rows of a step, and how their tokens are chosen.
+type RowSamplings = Vec<Option<(usize, SamplingOptions)>>;
 
 /// Sizes of a prefill program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -181,7 +183,7 @@ pub(crate) struct ModelSteps<M: LanguageModel + 'static> {
     verify: HashMap<DecodeShape, VerifyJit<M>>,
     copy: HashMap<usize, CopyJit>,
     /// What the last decode step was given, so that it is sent again only when it changes.
-    sent: Option<(Vec<Option<(usize, SamplingOptions)>>, DecodeInput)>,
+    sent: Option<(RowSamplings, DecodeInput)>,
     /// The tables of pages that the last decode step was given.
     sent_table: Option<(Vec<i32>, Tensor)>,
 }

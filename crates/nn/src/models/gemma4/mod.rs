@@ -294,7 +294,8 @@ impl LanguageModel for Gemma4 {
             let ropes = self.ropes(&positions.queries);
             let mut x = carried(&self.embedded(tokens));
             let inputs = self.per_layer_inputs(tokens, None, &x);
-            let (mut of_sliding, mut of_full): (Option<(Tensor, Tensor)>, Option<(Tensor, Tensor)>) = (None, None);
+            let mut of_sliding: Option<(Tensor, Tensor)> = None;
+            let mut of_full: Option<(Tensor, Tensor)> = None;
             for (numbers, stacked) in self.layers.segments() {
                 for layer in numbers.clone() {
                     let block = stacked.map_leaves(|leaf| leaf.at(0, layer - numbers.start));
