@@ -577,9 +577,8 @@ impl Engine {
 fn laid_out(platform: &Platform, options: &InferenceOptions, sizes: StepSizes) -> Result<StepSizes, Error> {
     let dtype = options.run.kv_cache_dtype();
     let usual = match platform {
-        Platform::Cuda => KvLayout::Rows,
-        Platform::Tpu if dtype.bits() <= 8 => KvLayout::Rows,
-        Platform::Tpu | Platform::Cpu | Platform::Other(_) => KvLayout::Pages,
+        Platform::Tpu | Platform::Cuda if dtype.bits() <= 8 => KvLayout::Rows,
+        Platform::Tpu | Platform::Cuda | Platform::Cpu | Platform::Other(_) => KvLayout::Pages,
     };
     if options.kv_layout.unwrap_or(usual) == KvLayout::Rows {
         return Ok(sizes);

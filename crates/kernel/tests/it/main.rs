@@ -1,6 +1,7 @@
 //! Kernels against plain loops, their text, the rewrite of programs, and what is refused.
 
 mod arrays;
+mod cuda;
 mod flash;
 mod grouped;
 mod loss;

@@ -1,5 +1,5 @@
-//! Attention to a paged KV cache as a composite, which TPUs and the CPU device have a kernel for: pages are read where they lie. Other
-//! devices gather them.
+//! Attention to a paged KV cache as a composite, which TPUs, GPUs and the CPU device have a kernel for: pages are read where they lie.
+//! Other devices gather them.
 
 use kernel::composites::{PAGED_ATTENTION, PagedAttributes};
 use tensor::DType;
@@ -77,14 +77,7 @@ fn gathered(inputs: &Inputs, attributes: &PagedAttributes) -> Tensor {
         pages.reshape(&[batch, kv_heads, count * page, head])
     };
     let (keys, values) = (of_layer(keys), of_layer(values));
-    // One sequence on a GPU: sums read the pages where they lie, matmuls would copy them.
-    let is_one = trace::current_target() == CompileTarget::Cuda && batch == 1 && rows == attributes.group;
-    let wide = |tensor: &Tensor| tensor.cast(DType::F32);
-    let products = match is_one {
-        true => (wide(query).expand(3) * wide(&keys).expand(2)).sum(&[4]),
-        false => query.einsum_as("bhnd,bhsd->bhns", &keys, DType::F32),
-    };
-    let scores = &products * f64::from(attributes.scale);
+    let scores = &query.einsum_as("bhnd,bhsd->bhns", &keys, DType::F32) * f64::from(attributes.scale);
     let scores = match attributes.soft_cap.map(f64::from) {
         Some(cap) => &(&scores * (1.0 / cap)).tanh() * cap,
         None => scores,
@@ -117,10 +110,7 @@ fn gathered(inputs: &Inputs, attributes: &PagedAttributes) -> Tensor {
         }
     };
     let weights = (weights * any).cast(query.dtype());
-    match is_one {
-        true => (wide(&weights).expand(4) * wide(&values).expand(2)).sum(&[3]).cast(query.dtype()),
-        false => weights.einsum("bhns,bhsd->bhnd", &values),
-    }
+    weights.einsum("bhns,bhsd->bhnd", &values)
 }
 
 /// A kernel knows one device only: each runs it on its own KV heads.
