@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use data::Tokenizer;
+use nn::hf::ModelConfig;
 use nn::models::RunOptions;
 use runtime::{Backend, Platform};
 
@@ -32,6 +33,8 @@ const MAX_LOOKAHEAD: usize = 4;
 /// Positions of a page on TPUs, whose kernel needs multiples of it, and elsewhere.
 const TPU_PAGE_SIZE: usize = 128;
 const PAGE_SIZE: usize = 64;
+/// Sequences that a GPU decodes in the time of a few: a tile of its matmuls.
+const CUDA_BATCH: usize = 16;
 /// Positions of the largest page.
 const MAX_PAGE_SIZE: usize = 4096;
 /// Most pages: their numbers are `i32`.
@@ -164,8 +167,9 @@ impl Engine {
             chunk,
             layout: CacheLayout::Rows,
             contexts: ContextSizes::Doubled,
+            least_batch: if *backend.platform() == Platform::Cuda { CUDA_BATCH } else { 1 },
         };
-        let sizes = laid_out(backend.platform(), options, sizes)?;
+        let sizes = laid_out(backend.platform(), source.config(), options, sizes)?;
         // Before the model, whose memory is checked: this is a part of what is used then.
         let images = match (source, source.images()) {
             (OpenedModel::Folder { folder, .. }, Some(reader)) => {
@@ -574,10 +578,19 @@ impl Engine {
 }
 
 /// Sizes with the layout of the KV cache on a device.
-fn laid_out(platform: &Platform, options: &InferenceOptions, sizes: StepSizes) -> Result<StepSizes, Error> {
+fn laid_out(
+    platform: &Platform,
+    model: &ModelConfig,
+    options: &InferenceOptions,
+    sizes: StepSizes,
+) -> Result<StepSizes, Error> {
     let dtype = options.run.kv_cache_dtype();
+    // Kernels take heads of floats as they are; codes, other types and latent vectors are gathered.
+    let has_latent_vectors = matches!(model, ModelConfig::Llama(config) if config.mla.is_some());
+    let gathers = dtype != options.run.precision.compute() || has_latent_vectors;
     let usual = match platform {
-        Platform::Tpu | Platform::Cuda if dtype.bits() <= 8 => KvLayout::Rows,
+        Platform::Tpu if dtype.bits() <= 8 => KvLayout::Rows,
+        Platform::Cuda if gathers => KvLayout::Rows,
         Platform::Tpu | Platform::Cuda | Platform::Cpu | Platform::Other(_) => KvLayout::Pages,
     };
     if options.kv_layout.unwrap_or(usual) == KvLayout::Rows {
@@ -600,8 +613,7 @@ fn laid_out(platform: &Platform, options: &InferenceOptions, sizes: StepSizes) -
             format!("give --kv-pages from {least} to {MAX_PAGES}, larger pages, or a shorter --max-length"),
         ));
     }
-    // The CPU device's kernel takes floats as they are; codes and other types are gathered.
-    let is_read_in_place = *platform == Platform::Cpu && dtype == options.run.precision.compute();
+    let is_read_in_place = matches!(platform, Platform::Cpu | Platform::Cuda) && !gathers;
     let contexts = if is_read_in_place { ContextSizes::Longest } else { ContextSizes::Doubled };
     Ok(StepSizes { contexts, ..sizes.with_pages(pages) })
 }

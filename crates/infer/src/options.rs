@@ -34,8 +34,8 @@ pub struct InferenceOptions {
     pub lookahead: Option<usize>,
     /// A model that drafts tokens.
     pub draft: Option<DraftOptions>,
-    /// How sequences lie in the KV cache. If absent in pages, but in rows on GPUs, and for a KV cache in few bits on TPUs: programs there
-    /// would gather pages before they read them.
+    /// How sequences lie in the KV cache. If absent in pages, but in rows where programs would gather pages before they read them: a KV
+    /// cache in few bits on TPUs and GPUs, and latent vectors (MLA) on GPUs.
     pub kv_layout: Option<KvLayout>,
     /// Positions of a page, a power of two. If absent 128 on TPUs, whose kernel needs multiples of it, else 64.
     pub page_size: Option<usize>,

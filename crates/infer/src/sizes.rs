@@ -40,6 +40,8 @@ pub(crate) struct StepSizes {
     pub(crate) rows: usize,
     pub(crate) layout: CacheLayout,
     pub(crate) contexts: ContextSizes,
+    /// Fewest sequences of a decode step that has more than one: a GPU takes as long for fewer.
+    pub(crate) least_batch: usize,
     /// Tokens of the longest sequence.
     pub(crate) max_length: usize,
     /// Most tokens of one prefill.
@@ -165,12 +167,16 @@ impl StepSizes {
 
     /// Places for rows that a decode step computes, where the last that is needed has this number.
     pub(crate) fn decode_rows(&self, last: usize) -> usize {
-        (last + 1).next_power_of_two().min(self.rows)
+        match last {
+            0 => 1,
+            _ => (last + 1).next_power_of_two().max(self.least_batch).min(self.rows),
+        }
     }
 
     /// The numbers of places that occur, the smallest first.
     pub(crate) fn all_decode_rows(&self) -> Vec<usize> {
-        doubled(1, self.rows)
+        let several = doubled(self.decode_rows(1), self.rows);
+        std::iter::once(1).chain(several.into_iter().filter(|&count| count > 1)).collect()
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct ModelArgs {
     /// Element type of the KV cache: bf16, f32, int8, int4 or fp8; default: that of activations.
     #[arg(long, value_name = "TYPE")]
     pub(crate) kv_cache: Option<String>,
-    /// How sequences lie in the KV cache: pages or rows; default: pages, but rows on GPUs.
+    /// How sequences lie in the KV cache: pages or rows; default: pages, but rows for a KV cache in few bits on TPUs and GPUs.
     #[arg(long, value_name = "LAYOUT")]
     pub(crate) kv_layout: Option<String>,
     /// Pages of the KV cache; default: as many as all sequences at once may need, or fewer where memory is short.

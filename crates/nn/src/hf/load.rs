@@ -26,7 +26,7 @@ struct Findings {
 /// Layers are stacked, matrices turned, and fused projections split as the family needs it. Errors list every tensor that
 /// is missing, unexpected or of another shape.
 pub fn load<P: Tree>(files: &dyn TensorSource, family: Family, model: &P) -> Result<Vec<Literal>, Error> {
-    let plans = plan_leaves(files, family, model, &BTreeSet::new(), BTreeSet::new(), &|_| false)?;
+    let plans = plan_leaves(files, family, model, &DenseForms::default(), BTreeSet::new(), &|_| false)?;
     let read = |path: String| match plans.get(&path) {
         Some(plan) => plan.read(files, &path, &plan.whole()),
         None => Err(Error::config(format!("`{path}` was not planned"))),
@@ -54,7 +54,7 @@ pub fn load_layer<P: Tree>(
         let one = Spec::new(spec.dtype, [&[1], spec.dims.get(1..).unwrap_or_default()].concat());
         let pieces = planned(files, family, &path, &one, &origin, &mut findings, &mut BTreeSet::new())?;
         if findings.missing.is_empty() && findings.mismatched.is_empty() {
-            let literal = assembled(files, &path, &one, &pieces, &TensorRegion::whole(&one.dims))?;
+            let literal = assembled(files, &path, &one, (&pieces, 1), &TensorRegion::whole(&one.dims))?;
             let dims = one.dims.get(1..).unwrap_or_default().to_vec();
             params.extend(Literal::new(spec.dtype, dims, literal.into_bytes()));
         }
@@ -81,13 +81,13 @@ pub fn tensor_names<P: Tree>(family: Family, model: &P, path: &str) -> Vec<Strin
 }
 
 /// The tensors that make up each leaf of a model, but for leaves that come from elsewhere, from tensors that are `used` by them.
-/// Leaves that are `turned` lie as in the files. Nothing is read: the error lists every tensor that is missing, unexpected or of another
+/// `forms` says which lie as in the files, and which are several. Nothing is read: the error lists every tensor that is missing, unexpected or of another
 /// shape.
 pub(super) fn plan_leaves<P: Tree>(
     files: &dyn TensorSource,
     family: Family,
     model: &P,
-    turned: &BTreeSet<String>,
+    forms: &DenseForms,
     mut used: BTreeSet<String>,
     comes_from_elsewhere: &dyn Fn(&str) -> bool,
 ) -> Result<BTreeMap<String, LeafPlan>, Error> {
@@ -96,15 +96,26 @@ pub(super) fn plan_leaves<P: Tree>(
     let mut plans = BTreeMap::new();
     let leaves = model.paths().into_iter().zip(model.specs());
     for (path, spec) in leaves.filter(|(path, _)| !comes_from_elsewhere(path)) {
-        let origin = naming
-            .origin(&path)
-            .ok_or_else(|| Error::config(format!("`{path}` has no name in files of {family:?}")))?;
-        let origin = match turned.contains(&path) {
-            true => Origin { layout: Layout::Same, ..origin },
-            false => origin,
-        };
-        let pieces = planned(files, family, &path, &spec, &origin, &mut findings, &mut used)?;
-        plans.insert(path, LeafPlan { spec, pieces });
+        let own = [(path.clone(), spec.dims.clone())];
+        let members = forms.joined.get(&path).map_or(&own[..], Vec::as_slice);
+        let mut of_members = Vec::new();
+        for (path, dims) in members {
+            let origin = naming
+                .origin(path)
+                .ok_or_else(|| Error::config(format!("`{path}` has no name in files of {family:?}")))?;
+            let origin = match forms.turned.contains(path) {
+                true => Origin { layout: Layout::Same, ..origin },
+                false => origin,
+            };
+            let spec = Spec::new(spec.dtype, dims.clone());
+            of_members.push(planned(files, family, path, &spec, &origin, &mut findings, &mut used)?.into_iter());
+        }
+        // Of each layer one after the other.
+        let mut pieces = Vec::new();
+        while let Some(layer) = of_members.iter_mut().map(Iterator::next).collect::<Option<Vec<_>>>() {
+            pieces.extend(layer);
+        }
+        plans.insert(path, LeafPlan { spec, pieces, members: members.len() });
     }
     let unexpected: Vec<String> =
         files.names().into_iter().filter(|name| !used.contains(name) && !is_needless(family, name)).collect();
@@ -115,12 +126,23 @@ pub(super) fn plan_leaves<P: Tree>(
     Ok(plans)
 }
 
+/// How dense weights lie in memory, by their paths, where not as layers have them.
+#[derive(Debug, Default)]
+pub(super) struct DenseForms {
+    /// As in the files.
+    pub(super) turned: BTreeSet<String>,
+    /// Several as one leaf, at the path of the first: their paths and sizes as in the files.
+    pub(super) joined: BTreeMap<String, Vec<(String, Vec<usize>)>>,
+}
+
 /// Where a leaf comes from.
 #[derive(Debug)]
 pub(super) struct LeafPlan {
     spec: Spec,
-    /// One for each of the leading axes, layers first and experts inside.
+    /// For each of the leading axes, layers first and experts inside, one of each member.
     pieces: Vec<Piece>,
+    /// Parameters that are one leaf.
+    members: usize,
 }
 
 impl LeafPlan {
@@ -131,7 +153,7 @@ impl LeafPlan {
 
     /// A part of the leaf: of the files no more is read than it needs, where tensors are as in the model or turned.
     pub(super) fn read(&self, files: &dyn TensorSource, path: &str, part: &TensorRegion) -> Result<Literal, Error> {
-        assembled(files, path, &self.spec, &self.pieces, part)
+        assembled(files, path, &self.spec, (&self.pieces, self.members), part)
     }
 }
 
@@ -197,12 +219,13 @@ pub(super) fn found(files: &dyn TensorSource, family: Family, name: &str) -> Opt
     std::iter::once(name.to_string()).chain(other_names(family, name)).find(|name| files.contains(name))
 }
 
-/// The part of a leaf that lies in a region, from its pieces.
+/// The part of a leaf that lies in a region, from its pieces, of which so many make up an element of the leading axes. Where they are
+/// several, parts have all of them.
 fn assembled(
     files: &dyn TensorSource,
     path: &str,
     spec: &Spec,
-    pieces: &[Piece],
+    (pieces, members): (&[Piece], usize),
     part: &TensorRegion,
 ) -> Result<Literal, Error> {
     let broken = |what: &str| Error::config(format!("`{path}` ({spec}): {what}"));
@@ -212,11 +235,19 @@ fn assembled(
         return Err(broken("a part of it has other axes"));
     };
     let inner = TensorRegion { start: start.to_vec(), size: inner_size.to_vec() };
-    let chosen: Option<Vec<&Piece>> =
-        places(&spec.dims[..leading], part).into_iter().map(|at| pieces.get(at)).collect();
+    let is_joined = members > 1;
+    if is_joined && inner_size != &spec.dims[leading..] {
+        return Err(broken("a part of several joined parameters"));
+    }
+    let region_of = |piece: &Piece| if is_joined { TensorRegion::whole(&piece.dims) } else { inner.clone() };
+    let chosen: Option<Vec<&[Piece]>> = places(&spec.dims[..leading], part)
+        .into_iter()
+        .map(|at| pieces.get(at.checked_mul(members)?..at.checked_add(1)?.checked_mul(members)?))
+        .collect();
     let chosen = chosen.ok_or_else(|| broken("a tensor of it is missing"))?;
+    let chosen: Vec<&Piece> = chosen.into_iter().flatten().collect();
     let read = |piece: &Piece| {
-        let (dtype, own) = piece.read(files, spec.dtype, &inner)?;
+        let (dtype, own) = piece.read(files, spec.dtype, &region_of(piece))?;
         let own = converted(own, dtype, spec.dtype);
         own.ok_or_else(|| broken(&format!("{dtype} in the file cannot become {}", spec.dtype)))
     };
@@ -228,7 +259,6 @@ fn assembled(
     }
     // Each piece goes to its place, by several threads: the memory of all is touched once.
     let mut out = zeroed_bytes(size);
-    let each = size.checked_div(chosen.len()).unwrap_or(0);
     let into = |job: Job<'_>, scratch: &mut Vec<u8>| -> Result<(), Error> {
         if job.piece.is_direct(files, spec.dtype) {
             return job.piece.read_into(files, spec.dtype, &job.region, job.place, scratch);
@@ -243,9 +273,17 @@ fn assembled(
     let threads =
         if size < LARGE { 1 } else { std::thread::available_parallelism().map_or(1, usize::from).min(THREADS) };
     let mut jobs = Vec::new();
-    for (piece, place) in chosen.iter().copied().zip(out.chunks_mut(each.max(1))) {
+    let mut rest = out.as_mut_slice();
+    for piece in chosen.iter().copied() {
         let parts = if piece.is_direct(files, spec.dtype) { threads.div_ceil(chosen.len()) } else { 1 };
-        jobs.extend(Job { piece, region: inner.clone(), place }.split(parts));
+        let region = region_of(piece);
+        let bytes = region.size_bytes(spec.dtype.size_bytes()).ok_or_else(wrong)?;
+        let (place, behind) = std::mem::take(&mut rest).split_at_mut_checked(bytes).ok_or_else(wrong)?;
+        rest = behind;
+        jobs.extend(Job { piece, region, place }.split(parts));
+    }
+    if !rest.is_empty() {
+        return Err(wrong());
     }
     let queue = Mutex::new(jobs.into_iter());
     let run = || -> Result<(), Error> {

@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tensor::Literal;
-use trace::Tree;
+use tensor::{DType, Literal, Spec};
+use trace::{Tensor, Tree};
 use weights::TensorRegion;
 use weights::quant::QuantizedFolder;
 
 use crate::error::Error;
 use crate::hf::Family;
 use crate::hf::layout::Layout;
-use crate::hf::load::{LeafPlan, plan_leaves};
+use crate::hf::load::{DenseForms, LeafPlan, plan_leaves};
 use crate::hf::names::Naming;
 use crate::hf::packed::{LoadedWeight, PackedForms, PackedPlan, WeightChange};
-use crate::quant::{ActivationQuant, InputAxis, MapWeights, TurnedTensor, Weight};
+use crate::quant::{ActivationQuant, InputAxis, JoinedTensor, MapWeights, TurnedTensor, Weight};
 
 /// A model as its files have it.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ pub fn load_packed<P: Tree + MapWeights>(
 pub enum DenseOrder {
     /// `[in, out]`, as layers have them.
     InOut,
-    /// `[out, in]` where the files have them so: [`Weight::Turned`].
+    /// `[out, in]` where the files have them so, and those of one input as one: [`Weight::Turned`] and [`Weight::Joined`].
     OutIn,
 }
 
@@ -83,16 +83,34 @@ impl<'a, P: Tree + MapWeights> ParameterReader<'a, P> {
             let origin = naming.origin(path).filter(|origin| !origin.has_experts());
             axis == InputAxis::First && origin.is_some_and(|origin| origin.layout == Layout::Transposed)
         };
-        let mut turned = BTreeSet::new();
+        let mut turned = BTreeMap::new();
+        let mut joined = BTreeMap::new();
         let shapes = trace::shapes_of(model, |model| {
-            forms.shapes(model).map_weights(|path, weight, axis| match weight {
+            let shapes = forms.shapes(model).map_weights(|path, weight, axis| match weight {
                 Weight::Dense(tensor) if order == DenseOrder::OutIn && can_turn(path, axis) => {
-                    turned.insert(path.to_string());
-                    Weight::Turned(TurnedTensor::new(tensor.swap_axes(-2, -1)))
+                    let tensor = tensor.swap_axes(-2, -1);
+                    turned.insert(path.to_string(), Spec::new(tensor.dtype(), tensor.dims().to_vec()));
+                    Weight::Turned(TurnedTensor::new(tensor))
                 }
                 other => other.clone(),
+            });
+            joined = joined_weights(&turned);
+            let behind: BTreeSet<&str> =
+                joined.values().flat_map(|members| &members[1..]).map(|(path, _)| path.as_str()).collect();
+            shapes.map_weights(|path, weight, _| match joined.get(path) {
+                Some(members) => {
+                    let outputs: Vec<usize> = members.iter().map(|(_, dims)| dims[dims.len() - 2]).collect();
+                    let mut dims = members[0].1.clone();
+                    let at = dims.len() - 2;
+                    dims[at] = outputs.iter().sum();
+                    let dtype = turned.get(path).map_or(DType::F32, |spec| spec.dtype);
+                    Weight::Joined(JoinedTensor::new(Tensor::zeros(dtype, &dims), outputs))
+                }
+                None if behind.contains(path) => Weight::Behind(weight.dims().to_vec()),
+                None => weight.clone(),
             })
         })?;
+        let dense_forms = DenseForms { turned: turned.into_keys().collect(), joined };
         let PackedForms { plans: packed, dense, .. } = forms;
         let of_dense = |path: String| {
             let weight =
@@ -101,7 +119,8 @@ impl<'a, P: Tree + MapWeights> ParameterReader<'a, P> {
         };
         let weights = dense.into_iter().map(of_dense).collect();
         let used = packed.values().flat_map(|plan| plan.names.iter().cloned()).collect();
-        let dense = plan_leaves(files, family, &shapes, &turned, used, &|path| weight_of(&packed, path).is_some())?;
+        let dense =
+            plan_leaves(files, family, &shapes, &dense_forms, used, &|path| weight_of(&packed, path).is_some())?;
         Ok(ParameterReader { files, model: shapes, dense, packed, parts: BTreeMap::new(), weights })
     }
 
@@ -149,6 +168,32 @@ impl<'a, P: Tree + MapWeights> ParameterReader<'a, P> {
     pub fn finish(self) -> (P, Vec<LoadedWeight>) {
         (self.model, self.weights.into_values().collect())
     }
+}
+
+/// Parameters below a layer whose weights are of the same input.
+const OF_ONE_INPUT: [&[&str]; 2] = [&["query", "key", "value"], &["gate", "up"]];
+
+/// Weights `[…, out, in]` of the same input, by the path of the first: their paths and sizes.
+fn joined_weights(turned: &BTreeMap<String, Spec>) -> BTreeMap<String, Vec<(String, Vec<usize>)>> {
+    let mut joined = BTreeMap::new();
+    for (path, first) in turned {
+        for names in OF_ONE_INPUT {
+            let Some(layer) = path.strip_suffix(&format!("{}.weight", names[0])) else { continue };
+            let of = |name: &&str| {
+                let path = format!("{layer}{name}.weight");
+                let spec = turned.get(&path)?;
+                let alike = |dims: &[usize]| {
+                    (dims.len(), dims.first().copied().filter(|_| dims.len() > 2), dims.last().copied())
+                };
+                let fits = spec.dtype == first.dtype && spec.dims.len() >= 2 && alike(&spec.dims) == alike(&first.dims);
+                fits.then(|| (path, spec.dims.clone()))
+            };
+            if let Some(members) = names.iter().map(of).collect::<Option<Vec<_>>>() {
+                joined.insert(path.clone(), members);
+            }
+        }
+    }
+    joined
 }
 
 /// The quantized weight that a leaf is a part of.

@@ -100,14 +100,20 @@ impl MultiHeadAttention {
         }
     }
 
+    /// What the projections make of `[batch, positions, width]`.
+    #[track_caller]
+    fn in_heads(&self, x: &Tensor) -> [Tensor; 3] {
+        Linear::all_to_heads([&self.query, &self.key, &self.value], x, self.heads.head_dim)
+    }
+
     /// Queries, keys and values of `[batch, positions, width]`.
     #[track_caller]
     fn projected(&self, x: &Tensor, context: &Context<'_>) -> (Tensor, Tensor, Tensor) {
-        let heads = |linear: &Linear| linear.apply_to_heads(x, self.heads.head_dim);
+        let [query, key, value] = self.in_heads(x);
         // Queries stay with their positions; keys and values of all positions are needed everywhere.
-        let query = heads(&self.query).with_logical_axes(&["batch", "sequence", "heads", "head"]);
-        let key = heads(&self.key).with_logical_axes(&["batch", "keys", "heads", "head"]);
-        let value = heads(&self.value).with_logical_axes(&["batch", "keys", "heads", "head"]);
+        let query = query.with_logical_axes(&["batch", "sequence", "heads", "head"]);
+        let key = key.with_logical_axes(&["batch", "keys", "heads", "head"]);
+        let value = value.with_logical_axes(&["batch", "keys", "heads", "head"]);
         let normed = |norm: &Option<RmsNorm>, x: Tensor| match norm {
             Some(norm) if norm.weight.dim(0) == self.heads.head_dim => norm.apply(&x),
             Some(norm) => norm.apply(&x.reshape(&[x.dim(0), x.dim(1), x.dim(2) * x.dim(3)])).reshape(x.dims()),
@@ -144,17 +150,16 @@ impl MultiHeadAttention {
     /// Keys and values `[batch, positions, kv heads, head]` of `[batch, positions, width]`, for cross-attention.
     #[track_caller]
     pub fn keys_values(&self, x: &Tensor) -> (Tensor, Tensor) {
-        let heads = |linear: &Linear| {
-            linear.apply_to_heads(x, self.heads.head_dim).with_logical_axes(&["batch", "keys", "heads", "head"])
-        };
-        (heads(&self.key), heads(&self.value))
+        let [_, key, value] = self.in_heads(x);
+        let on_mesh = |heads: Tensor| heads.with_logical_axes(&["batch", "keys", "heads", "head"]);
+        (on_mesh(key), on_mesh(value))
     }
 
     /// Cross-attention of `[batch, positions, width]` to keys and values of something else.
     #[track_caller]
     pub fn attend_to(&self, x: &Tensor, key: &Tensor, value: &Tensor, context: &Context<'_>) -> Tensor {
         trace::scope("cross_attention", || {
-            let query = self.query.apply_to_heads(x, self.heads.head_dim);
+            let [query, ..] = self.in_heads(x);
             let query = query.with_logical_axes(&["batch", "sequence", "heads", "head"]);
             let Context { positions, mask, implementation, .. } = *context;
             self.finished(&attend_with(&query, key, value, positions, mask, implementation, self.options()))

@@ -33,7 +33,9 @@ impl Embedding {
             Weight::Dense(table) => table.take(0, indices).cast(compute),
             Weight::Quantized(table) => table.rows(indices, compute),
             Weight::Recorded(table, _) => Embedding { weight: (**table).clone() }.apply(indices, compute),
-            table @ (Weight::InTraining(_) | Weight::Turned(_)) => table.dense(compute).take(0, indices),
+            table @ (Weight::InTraining(_) | Weight::Turned(_) | Weight::Joined(_) | Weight::Behind(_)) => {
+                table.dense(compute).take(0, indices)
+            }
         }
     }
 

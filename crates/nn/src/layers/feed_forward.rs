@@ -142,8 +142,8 @@ impl GatedFeedForward {
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> Tensor {
         trace::scope("feed_forward", || {
-            let gate = self.activation.apply(&self.gate.apply_as(x, ["embed", "mlp"]).named("gate"));
-            let up = self.up.apply_as(x, ["embed", "mlp"]).named("up");
+            let [gate, up] = Linear::all_as([&self.gate, &self.up], x, ["embed", "mlp"]);
+            let (gate, up) = (self.activation.apply(&gate.named("gate")), up.named("up"));
             self.down.apply_as(&inside(gate * up), ["mlp", "embed"]).named("feed_forward_output")
         })
     }

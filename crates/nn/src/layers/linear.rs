@@ -4,7 +4,7 @@ use tensor::DType;
 use trace::{Key, Tensor, Tree};
 
 use crate::init::Init;
-use crate::quant::{Weight, map_weights};
+use crate::quant::{Weight, joined_matmuls, map_weights};
 
 /// `x · weight + bias`, over the last axis.
 #[derive(Clone, Debug, Tree)]
@@ -62,6 +62,29 @@ impl Linear {
             Some(bias) => y + bias.cast(x.dtype()).reshape(&[heads, size]),
             None => y,
         }
+    }
+
+    /// [`Linear::apply_to_heads`] of several layers; one matmul where their weights are joined.
+    #[track_caller]
+    pub(crate) fn all_to_heads<const N: usize>(layers: [&Linear; N], x: &Tensor, size: usize) -> [Tensor; N] {
+        let Some(products) = joined_matmuls(layers.map(|layer| &layer.weight), x) else {
+            return layers.map(|layer| layer.apply_to_heads(x, size));
+        };
+        let mut layers = layers.into_iter();
+        products.map(|y| {
+            let y = layers.next().map_or(y.clone(), |layer| layer.biased(y));
+            y.reshape(&[x.dim(0), x.dim(1), y.dim(-1) / size.max(1), size])
+        })
+    }
+
+    /// [`Linear::apply_as`] of several layers; one matmul where their weights are joined.
+    #[track_caller]
+    pub(crate) fn all_as<const N: usize>(layers: [&Linear; N], x: &Tensor, logical_axes: [&str; 2]) -> [Tensor; N] {
+        let Some(products) = joined_matmuls(layers.map(|layer| &layer.weight), x) else {
+            return layers.map(|layer| layer.apply_as(x, logical_axes));
+        };
+        let mut layers = layers.into_iter();
+        products.map(|y| layers.next().map_or(y.clone(), |layer| layer.biased(y)))
     }
 
     /// [`Linear::apply`] to heads `[batch, positions, heads, size]`, all of them together, giving `[batch, positions, width]`.

@@ -72,9 +72,25 @@ impl SharedKvAttention {
         }
     }
 
+    /// What the projections that are there make of `[batch, positions, width]`; what is asked for twice is computed once.
+    #[track_caller]
+    fn in_heads(&self, x: &Tensor) -> (Tensor, Option<Tensor>, Option<Tensor>) {
+        let size = self.heads.head_dim;
+        match (&self.key, &self.value) {
+            (Some(key), Some(value)) => {
+                let [query, key, value] = Linear::all_to_heads([&self.query, key, value], x, size);
+                (query, Some(key), Some(value))
+            }
+            (key, value) => {
+                let of = |linear: &Linear| linear.apply_to_heads(x, size);
+                (of(&self.query), key.as_ref().map(of), value.as_ref().map(of))
+            }
+        }
+    }
+
     #[track_caller]
     fn queries(&self, x: &Tensor, context: &Context<'_>) -> Tensor {
-        let query = self.query.apply_to_heads(x, self.heads.head_dim);
+        let (query, ..) = self.in_heads(x);
         let query = query.with_logical_axes(&["batch", "sequence", "heads", "head"]);
         rotated(self.query_norm.apply(&query), context).named("query")
     }
@@ -82,11 +98,10 @@ impl SharedKvAttention {
     /// Keys and values of `[batch, positions, width]`; `None` where they are those of an earlier layer.
     #[track_caller]
     fn keys_values(&self, x: &Tensor, context: &Context<'_>) -> Option<(Tensor, Tensor)> {
-        let heads = |linear: &Linear| {
-            linear.apply_to_heads(x, self.heads.head_dim).with_logical_axes(&["batch", "keys", "heads", "head"])
-        };
-        let key = heads(self.key.as_ref()?);
-        let value = self.value.as_ref().map_or(key.clone(), heads);
+        let (_, key, value) = self.in_heads(x);
+        let on_mesh = |heads: Tensor| heads.with_logical_axes(&["batch", "keys", "heads", "head"]);
+        let key = on_mesh(key?);
+        let value = value.map_or(key.clone(), on_mesh);
         let key = self.key_norm.as_ref().map_or(key.clone(), |norm| norm.apply(&key));
         Some((rotated(key, context).named("key"), RmsNorm::unscaled(&value, self.epsilon).named("value")))
     }

@@ -24,6 +24,11 @@ impl TurnedTensor {
         TurnedTensor { stored, dims }
     }
 
+    /// As it lies in memory.
+    pub(crate) fn stored(&self) -> &Tensor {
+        &self.stored
+    }
+
     /// Its axes as layers see them.
     pub fn dims(&self) -> &[usize] {
         &self.dims

@@ -7,7 +7,7 @@ use trace::{Path, Tensor, Tree};
 
 use crate::at_use::at_use;
 use crate::quant::equation::Equation;
-use crate::quant::{InputAxis, QuantScheme, QuantizedTensor, TrainedWeight, TurnedTensor, record};
+use crate::quant::{InputAxis, JoinedTensor, QuantScheme, QuantizedTensor, TrainedWeight, TurnedTensor, record};
 
 /// A weight of a layer. A dense one has the path of its field; a quantized one has the paths of its parts below it.
 #[derive(Clone, Debug)]
@@ -16,6 +16,10 @@ pub enum Weight {
     Dense(Tensor),
     /// Floats that lie in memory as files have them.
     Turned(TurnedTensor),
+    /// The first of several that lie in memory as one.
+    Joined(JoinedTensor),
+    /// One of these sizes that lies behind another, which has it ([`Weight::Joined`]).
+    Behind(Vec<usize>),
     /// Codes and scales.
     Quantized(QuantizedTensor),
     /// One whose inputs are recorded under a name, see [`record_inputs`](crate::quant::record_inputs).
@@ -35,6 +39,8 @@ impl Tree for Weight {
         match self {
             Weight::Dense(tensor) => tensor.visit(path, f),
             Weight::Turned(turned) => turned.visit(path, f),
+            Weight::Joined(joined) => joined.visit(path, f),
+            Weight::Behind(_) => {}
             Weight::Quantized(quantized) => quantized.visit(path, f),
             Weight::Recorded(weight, _) => weight.visit(path, f),
             Weight::InTraining(trained) => trained.visit(path, f),
@@ -45,6 +51,8 @@ impl Tree for Weight {
         match self {
             Weight::Dense(tensor) => Weight::Dense(tensor.map(path, f)),
             Weight::Turned(turned) => Weight::Turned(turned.map(path, f)),
+            Weight::Joined(joined) => Weight::Joined(joined.map(path, f)),
+            Weight::Behind(dims) => Weight::Behind(dims.clone()),
             Weight::Quantized(quantized) => Weight::Quantized(quantized.map(path, f)),
             Weight::Recorded(weight, name) => Weight::Recorded(weight.map(path, f), name.clone()),
             Weight::InTraining(trained) => Weight::InTraining(trained.map(path, f)),
@@ -58,6 +66,8 @@ impl Weight {
         match self {
             Weight::Dense(tensor) => tensor.dims(),
             Weight::Turned(turned) => turned.dims(),
+            Weight::Joined(joined) => joined.dims(),
+            Weight::Behind(dims) => dims,
             Weight::Quantized(quantized) => quantized.values.dims(),
             Weight::Recorded(weight, _) => weight.dims(),
             Weight::InTraining(trained) => trained.base.dims(),
@@ -70,6 +80,15 @@ impl Weight {
         match self {
             Weight::Dense(tensor) => tensor.dim(axis),
             Weight::Turned(turned) => turned.dim(axis),
+            Weight::Joined(_) | Weight::Behind(_) => {
+                let dims = self.dims();
+                let at = if axis < 0 { axis + dims.len() as isize } else { axis };
+                usize::try_from(at)
+                    .ok()
+                    .and_then(|at| dims.get(at))
+                    .copied()
+                    .unwrap_or_else(|| trace::refuse(format!("a weight of {dims:?} has no axis {axis}")))
+            }
             Weight::Quantized(quantized) => quantized.values.dim(axis),
             Weight::Recorded(weight, _) => weight.dim(axis),
             Weight::InTraining(trained) => trained.base.dim(axis),
@@ -82,6 +101,8 @@ impl Weight {
         match self {
             Weight::Dense(tensor) => tensor.cast(dtype),
             Weight::Turned(turned) => turned.dense(dtype),
+            Weight::Joined(joined) => joined.dense(dtype),
+            Weight::Behind(dims) => refuse_behind(dims),
             Weight::Quantized(quantized) => quantized.dequantized(dtype),
             Weight::Recorded(weight, _) => weight.dense(dtype),
             Weight::InTraining(trained) => trained.dense(dtype),
@@ -94,6 +115,8 @@ impl Weight {
         match self {
             Weight::Dense(tensor) => Weight::Dense(at_use(&tensor.cast(compute), logical_axes)),
             Weight::Turned(turned) => Weight::Turned(turned.at_use(compute, logical_axes)),
+            // Those of one device only are joined.
+            Weight::Joined(_) | Weight::Behind(_) => self.clone(),
             Weight::Quantized(quantized) => {
                 let gathered = |part: &Tensor| at_use(part, &axes_of_part(logical_axes, part.dims()));
                 Weight::Quantized(QuantizedTensor {
@@ -143,6 +166,10 @@ impl Weight {
                 x.dot_general(&tensor.cast(x.dtype()), &contraction, result, trace::Precision::Default)
             }
             Weight::Turned(turned) => turned.matmul(x, result),
+            Weight::Joined(joined) => {
+                joined.matmuls(x, result).into_iter().next().unwrap_or_else(|| refuse_behind(self.dims()))
+            }
+            Weight::Behind(dims) => refuse_behind(dims),
             Weight::Quantized(quantized) => quantized.matmul(x, result),
             Weight::Recorded(weight, name) => {
                 record::push(name, x);
@@ -157,7 +184,7 @@ impl Weight {
     pub(crate) fn batched_matmul(&self, x: &Tensor) -> Tensor {
         match self {
             Weight::Dense(tensor) => x.matmul(&tensor.cast(x.dtype())),
-            Weight::Turned(turned) => x.matmul(&turned.dense(x.dtype())),
+            Weight::Turned(_) | Weight::Joined(_) | Weight::Behind(_) => x.matmul(&self.dense(x.dtype())),
             Weight::Quantized(quantized) => quantized.batched_matmul(x),
             Weight::Recorded(weight, _) => weight.batched_matmul(x),
             Weight::InTraining(trained) => x.matmul(&trained.dense(x.dtype())),
@@ -187,6 +214,12 @@ impl Weight {
             _ => self.clone(),
         }
     }
+}
+
+/// A layer has to read the weight that it lies behind.
+#[track_caller]
+fn refuse_behind(dims: &[usize]) -> ! {
+    trace::refuse(format!("a weight of {dims:?} lies behind another and is not read alone"))
 }
 
 /// Logical axes of scales and zero points: an axis of one group is nobody's.

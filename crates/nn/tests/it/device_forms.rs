@@ -152,7 +152,8 @@ fn decode_steps_write_the_same_cache() {
     }
 }
 
-/// Weights that lie as files have them are the same model: one vector is summed along their rows, several are multiplied.
+/// Weights that lie as files have them are the same model: one vector is summed along their rows, several are multiplied, and those of
+/// the same input are one matmul.
 #[test]
 fn weights_as_files_have_them_give_the_same_logits() {
     let sizes = llama(None);
@@ -177,6 +178,6 @@ fn weights_as_files_have_them_give_the_same_logits() {
             (floats(&run(&function, &inputs)[0]), count(&function, OpKind::DotGeneral))
         });
         assert!(off_by(&actual.0, &expected.0) < 1e-5, "{length} tokens");
-        assert_eq!(actual.1 < expected.1, length == 1, "{length} tokens: {} and {} products", actual.1, expected.1);
+        assert!(actual.1 < expected.1, "{length} tokens: {} and {} products", actual.1, expected.1);
     }
 }
