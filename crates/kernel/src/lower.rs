@@ -17,7 +17,7 @@ use crate::kernels::{self, Make, Program};
 pub enum KernelTarget {
     /// Mosaic kernels of this crate.
     Tpu(Generation),
-    /// Calls of cuDNN, and forms of plain ops that XLA's GPU compiler runs fast.
+    /// Calls of cuDNN, kernels for Triton, and forms of plain ops that XLA's GPU compiler runs fast.
     Cuda,
     /// Forms of plain ops that the CPU device runs as one step.
     Cpu,
