@@ -177,7 +177,21 @@ impl Engine {
             }
             _ => None,
         };
-        let LoadedSteps { steps, sizes, cache_bytes } = load(backend, source, options, sizes)?;
+        let host_pages = options.host_pages;
+        if host_pages > 0 && (sizes.layout == CacheLayout::Rows || options.draft.is_some()) {
+            return Err(Error::setting(
+                "pages in the host's memory need a KV cache in pages and no draft model",
+                "leave out --kv-host-pages, or --kv-layout rows and --draft",
+            ));
+        }
+        if host_pages > MAX_PAGES {
+            return Err(Error::setting(
+                format!("{host_pages} pages in the host's memory"),
+                format!("give --kv-host-pages up to {MAX_PAGES}"),
+            ));
+        }
+        let LoadedSteps { mut steps, sizes, cache_bytes } = load(backend, source, options, sizes)?;
+        steps.keep_on_host(host_pages);
         let lookahead = match (steps.num_drafts(), backend.platform()) {
             (1.., _) => 0,
             (0, platform) => options.lookahead.unwrap_or(usize::from(*platform != Platform::Cpu)),
@@ -190,7 +204,7 @@ impl Engine {
             sizes,
             vocabulary: source.vocab_size(),
             cache_bytes,
-            rooms: Rooms::new(&sizes),
+            rooms: Rooms::new(&sizes, options.host_pages),
             waiting: VecDeque::new(),
             running: (0..sizes.rows).map(|_| None).collect(),
             launched: VecDeque::new(),
@@ -391,7 +405,7 @@ impl Engine {
                 }
             }
             if !is_short {
-                return Ok(());
+                return self.move_pages();
             }
             if !self.launched.is_empty() {
                 self.settle(0, events)?;
@@ -404,6 +418,11 @@ impl Engine {
                 _ => return Err(Error::setting("the KV cache has too few pages for one sequence", "report this")),
             }
         }
+    }
+
+    /// Moves pages to the host's memory, and from it, before anything is written into them.
+    fn move_pages(&mut self) -> Result<(), Error> {
+        self.rooms.moves().into_iter().try_for_each(|moved| self.steps.move_page(moved))
     }
 
     /// A request gives up its row and its pages, and waits before all others.
@@ -498,7 +517,9 @@ impl Engine {
     /// Gives free rows to requests that wait, in their order.
     fn admit(&mut self) -> Result<(), Error> {
         while let Some(next) = self.waiting.front() {
-            let Some(taken) = self.rooms.take(&next.keys) else { return Ok(()) };
+            let taken = self.rooms.take(&next.keys);
+            self.move_pages()?;
+            let Some(taken) = taken else { return Ok(()) };
             if let Some(copy) = taken.copy {
                 self.steps.copy(copy)?;
             }

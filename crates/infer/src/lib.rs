@@ -23,6 +23,7 @@ mod embed;
 mod engine;
 mod error;
 mod fit;
+mod host_pages;
 mod image_embedder;
 mod images;
 mod launched;

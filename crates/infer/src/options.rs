@@ -41,6 +41,8 @@ pub struct InferenceOptions {
     pub page_size: Option<usize>,
     /// Pages of the KV cache. If absent as many as all sequences at once may need, or fewer where the devices' memory is short.
     pub pages: Option<usize>,
+    /// Pages that are kept in the host's memory when others need their room on the devices; they come back when a prompt begins with them.
+    pub host_pages: usize,
 }
 
 impl Default for InferenceOptions {
@@ -56,6 +58,7 @@ impl Default for InferenceOptions {
             kv_layout: None,
             page_size: None,
             pages: None,
+            host_pages: 0,
         }
     }
 }

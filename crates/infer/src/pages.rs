@@ -2,13 +2,16 @@
 //!
 //! A full page is known by its tokens and all tokens before them (a chain of digests), so that prompts that begin alike share it.
 //! Nobody writes into a shared page: a sequence that goes on within one gets a copy. A page that no sequence has any more keeps what is
-//! in it until another needs the room, the one that was not used for longest first.
+//! in it until another needs the room, the one that was not used for longest first. It may then go to the host's memory, from where it
+//! comes back when a text asks for it.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::BuildHasher;
 
 use serde::Serialize;
+
+use crate::host_pages::{HostPages, PageContent, PageDigest, PageMove};
 
 /// A page is copied for at least this share of its tokens; fewer are computed again.
 const LEAST_COPIED: usize = 4;
@@ -38,6 +41,12 @@ pub struct PageCounts {
     pub copied: u64,
     /// Pages whose content was given up for others.
     pub evicted: u64,
+    /// Pages in the host's memory.
+    pub on_host: usize,
+    /// Pages that went to the host's memory.
+    pub offloaded: u64,
+    /// Pages that came back from it.
+    pub restored: u64,
     /// Requests that gave up their pages, to be computed again later.
     pub preempted: u64,
 }
@@ -45,11 +54,8 @@ pub struct PageCounts {
 /// A page's place in the cache.
 type PageId = u32;
 
-/// Stands for all tokens up to the end of a page. Its keys are drawn when the engine starts, so that nobody can make two texts meet.
-type Digest = (u64, u64);
-
 /// Before the first page.
-const NOTHING: Digest = (0, 0);
+const NOTHING: PageDigest = (0, 0);
 
 /// What is known of a page.
 #[derive(Clone, Debug, Default)]
@@ -57,15 +63,8 @@ struct Page {
     /// Sequences that have it.
     users: usize,
     /// What is in it, once others may use it.
-    content: Option<Content>,
+    content: Option<PageContent>,
     last_used: u64,
-}
-
-#[derive(Clone, Debug)]
-struct Content {
-    /// Of all tokens before.
-    before: Digest,
-    tokens: Vec<u32>,
 }
 
 /// The pages of one sequence.
@@ -75,10 +74,10 @@ struct Sequence {
     /// Tokens whose keys and values are in the pages.
     tokens: Vec<u32>,
     /// Of each page that is full.
-    digests: Vec<Digest>,
+    digests: Vec<PageDigest>,
 }
 
-/// Content of a page that is to be copied into another before anything else happens.
+/// PageContent of a page that is to be copied into another before anything else happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageCopy {
     pub(crate) from: usize,
@@ -105,13 +104,16 @@ pub(crate) struct Pages {
     /// Pages that no sequence has and that have content, by when they were used.
     cached: BTreeSet<(u64, PageId)>,
     /// Full pages by all tokens up to their end.
-    full: HashMap<Digest, PageId>,
+    full: HashMap<PageDigest, PageId>,
     /// Pages with content by all tokens before them.
-    after: HashMap<Digest, Vec<PageId>>,
+    after: HashMap<PageDigest, Vec<PageId>>,
     rows: Vec<Option<Sequence>>,
     hashers: [RandomState; 2],
     clock: u64,
     counts: PageCounts,
+    host: HostPages,
+    /// What goes to the host and comes from it, in this order, before anything else happens.
+    moves: Vec<PageMove>,
 }
 
 impl Pages {
@@ -128,14 +130,27 @@ impl Pages {
             hashers: [RandomState::new(), RandomState::new()],
             clock: 0,
             counts: PageCounts { page_size, total: pages, ..PageCounts::default() },
+            host: HostPages::default(),
+            moves: Vec::new(),
         }
+    }
+
+    /// The same with so many places in the host's memory.
+    pub(crate) fn with_host(self, places: usize) -> Pages {
+        Pages { host: HostPages::new(places), ..self }
+    }
+
+    /// What is to be moved before anything else happens.
+    pub(crate) fn moves(&mut self) -> Vec<PageMove> {
+        std::mem::take(&mut self.moves)
     }
 
     /// What became of the pages.
     pub(crate) fn counts(&self) -> PageCounts {
         let shared = self.pages.iter().filter(|page| page.users > 1).count();
         let used = self.pages.len() - self.available();
-        PageCounts { used, shared, cached: self.cached.len(), free: self.empty.len(), ..self.counts }
+        let on_host = self.host.len();
+        PageCounts { used, shared, cached: self.cached.len(), free: self.empty.len(), on_host, ..self.counts }
     }
 
     /// Positions of a page.
@@ -160,6 +175,7 @@ impl Pages {
         for &page in &sequence.table {
             self.hold(page);
         }
+        self.come_back(&mut sequence, &text[..usable]);
         let copy = self.go_on_within(&mut sequence, &text[..usable]);
         while sequence.table.len() < (text.len() + 1).div_ceil(self.page_size) {
             let Ok(page) = self.new_page() else {
@@ -224,7 +240,7 @@ impl Pages {
                 && !self.full.contains_key(&digest)
             {
                 self.full.insert(digest, page);
-                self.publish(page, Content { before, tokens: of_page.to_vec() });
+                self.publish(page, PageContent { before, tokens: of_page.to_vec() });
             }
             sequence.digests.push(digest);
         }
@@ -248,7 +264,7 @@ impl Pages {
         let rest = &sequence.tokens[place * self.page_size..];
         if let Some(&page) = sequence.table.get(place).filter(|_| !rest.is_empty()) {
             let before = sequence.digests.last().copied().unwrap_or(NOTHING);
-            self.publish(page, Content { before, tokens: rest.to_vec() });
+            self.publish(page, PageContent { before, tokens: rest.to_vec() });
         }
         // The last page is given up first: without it the others are still of use.
         for &page in sequence.table.iter().rev() {
@@ -270,7 +286,7 @@ impl Pages {
         self.pages.get(page as usize).map_or(0, |page| page.users)
     }
 
-    fn content(&self, page: PageId) -> Option<&Content> {
+    fn content(&self, page: PageId) -> Option<&PageContent> {
         self.pages.get(page as usize)?.content.as_ref()
     }
 
@@ -279,24 +295,57 @@ impl Pages {
         self.empty.len() + self.cached.len()
     }
 
-    fn digest(&self, before: Digest, tokens: &[u32]) -> Digest {
+    fn digest(&self, before: PageDigest, tokens: &[u32]) -> PageDigest {
         let of = |state: &RandomState| state.hash_one((before, tokens));
         (of(&self.hashers[0]), of(&self.hashers[1]))
     }
 
     /// Full pages that have the first of these tokens, after those of `before`.
-    fn known(&self, before: Digest, tokens: &[u32]) -> (Vec<PageId>, Vec<Digest>) {
+    fn known(&self, before: PageDigest, tokens: &[u32]) -> (Vec<PageId>, Vec<PageDigest>) {
         let (mut pages, mut digests, mut before) = (Vec::new(), Vec::new(), before);
         for tokens in tokens.chunks_exact(self.page_size) {
             let digest = self.digest(before, tokens);
             let page = self.full.get(&digest).copied();
-            let is_it = |content: &Content| content.before == before && content.tokens == tokens;
+            let is_it = |content: &PageContent| content.before == before && content.tokens == tokens;
             let Some(page) = page.filter(|&page| self.content(page).is_some_and(is_it)) else { break };
             pages.push(page);
             digests.push(digest);
             before = digest;
         }
         (pages, digests)
+    }
+
+    /// Full pages of a text that are in the host's memory, behind those that a sequence has.
+    fn come_back(&mut self, sequence: &mut Sequence, text: &[u32]) {
+        while let Some(tokens) = text.get(sequence.tokens.len()..sequence.tokens.len() + self.page_size) {
+            let before = sequence.digests.last().copied().unwrap_or(NOTHING);
+            let digest = self.digest(before, tokens);
+            let content = PageContent { before, tokens: tokens.to_vec() };
+            let on_device = self.full.get(&digest).copied();
+            let page = match on_device.filter(|&page| self.content(page) == Some(&content)) {
+                Some(page) => {
+                    self.hold(page);
+                    page
+                }
+                None => {
+                    let Some(place) = self.host.take(digest, &content) else { return };
+                    // The place is not free yet: what is given up for this page goes to another.
+                    let page = self.new_page();
+                    if let Ok(page) = page {
+                        self.moves.push(PageMove::FromHost { place, page: page as usize });
+                    }
+                    self.host.leave(place);
+                    let Ok(page) = page else { return };
+                    self.counts.restored += 1;
+                    self.full.insert(digest, page);
+                    self.publish(page, content);
+                    page
+                }
+            };
+            sequence.tokens.extend_from_slice(tokens);
+            sequence.table.push(page);
+            sequence.digests.push(digest);
+        }
     }
 
     /// The page in which a text goes on after full ones, as far as another has the same tokens: that page itself where nobody has it
@@ -369,6 +418,7 @@ impl Pages {
             Some(page) => page,
             None => {
                 let (_, page) = self.cached.pop_first().ok_or(NoPage)?;
+                self.offload(page);
                 self.forget(page);
                 self.counts.evicted += 1;
                 page
@@ -380,8 +430,20 @@ impl Pages {
         Ok(page)
     }
 
+    /// What is in a page goes to the host's memory, where there is room for it and it is full.
+    fn offload(&mut self, page: PageId) {
+        let Some(content) = self.content(page).filter(|content| content.tokens.len() == self.page_size).cloned() else {
+            return;
+        };
+        let digest = self.digest(content.before, &content.tokens);
+        if let Some(place) = self.host.put(digest, content) {
+            self.moves.push(PageMove::ToHost { page: page as usize, place });
+            self.counts.offloaded += 1;
+        }
+    }
+
     /// Others may use what is in a page.
-    fn publish(&mut self, page: PageId, content: Content) {
+    fn publish(&mut self, page: PageId, content: PageContent) {
         self.after.entry(content.before).or_default().push(page);
         if let Some(of) = self.pages.get_mut(page as usize) {
             of.content = Some(content);
@@ -498,6 +560,36 @@ mod tests {
         // What it computed is found again.
         let taken = pages.take(&text(300)).unwrap();
         assert_eq!((pages.filled(taken.row), taken.copy.is_some()), (7, true));
+        check(&pages);
+    }
+
+    #[test]
+    fn pages_come_back_from_the_host() {
+        let mut pages = Pages::new(1, 4, 4).with_host(3);
+        let text = |first: u32| (first..first + 14).collect::<Vec<u32>>();
+        let row = run(&mut pages, &text(100)).row;
+        pages.release(row);
+        assert_eq!(pages.moves(), []);
+        // Another text needs all four: three full ones go to the host, the last tokens first.
+        let row = run(&mut pages, &text(200)).row;
+        let went = pages.moves();
+        let to_host = |&(page, place): &(usize, usize)| PageMove::ToHost { page, place };
+        assert_eq!(went, [(2, 0), (1, 1), (0, 2)].iter().map(to_host).collect::<Vec<_>>());
+        assert_eq!((pages.counts().on_host, pages.counts().offloaded), (3, 3));
+        pages.release(row);
+        // The first comes back, and what is given up for it takes no place that is still read.
+        let taken = pages.take(&text(100)).unwrap();
+        assert_eq!((pages.filled(taken.row), pages.counts().restored), (12, 3));
+        let moves = pages.moves();
+        let mut unread: Vec<usize> = vec![2, 1, 0];
+        for moved in moves {
+            match moved {
+                PageMove::FromHost { place, .. } => assert_eq!(unread.pop(), Some(2 - place)),
+                PageMove::ToHost { place, .. } => assert!(!unread.contains(&(2 - place)), "{place}"),
+            }
+        }
+        check(&pages);
+        pages.release(taken.row);
         check(&pages);
     }
 

@@ -1,5 +1,6 @@
 //! Rooms of the KV cache, in one of two layouts: a row for each sequence, or pages that sequences share.
 
+use crate::host_pages::PageMove;
 use crate::pages::{NoPage, PageCopy, PageCounts, Pages, TakenRow};
 use crate::sizes::{CacheLayout, StepSizes};
 use crate::slots::Slots;
@@ -28,10 +29,13 @@ pub(crate) enum Rooms {
 }
 
 impl Rooms {
-    pub(crate) fn new(sizes: &StepSizes) -> Rooms {
+    /// With so many places for pages in the host's memory.
+    pub(crate) fn new(sizes: &StepSizes, host_pages: usize) -> Rooms {
         match sizes.layout {
             CacheLayout::Rows => Rooms::Rows(Slots::new(sizes.rows)),
-            CacheLayout::Pages { pages, page_size } => Rooms::Pages(Pages::new(sizes.rows, pages, page_size)),
+            CacheLayout::Pages { pages, page_size } => {
+                Rooms::Pages(Pages::new(sizes.rows, pages, page_size).with_host(host_pages))
+            }
         }
     }
 
@@ -49,6 +53,14 @@ impl Rooms {
                 let copy = copy.map(|PageCopy { from, to }| CacheCopy { from, to, positions });
                 Some(TakenRoom { row, copy })
             }
+        }
+    }
+
+    /// Pages that go to the host's memory and come from it, before anything else happens.
+    pub(crate) fn moves(&mut self) -> Vec<PageMove> {
+        match self {
+            Rooms::Rows(_) => Vec::new(),
+            Rooms::Pages(pages) => pages.moves(),
         }
     }
 

@@ -10,13 +10,14 @@ use std::sync::atomic::AtomicBool;
 use hlo::dims::ScatterDims;
 use nn::layers::KvCache;
 use nn::models::{GivenStates, LanguageModel};
-use runtime::{Backend, Jit, JitSharding, LoadedProgram};
+use runtime::{Backend, Jit, JitSharding, LoadedProgram, ReadTensor};
 use tensor::{DType, Element, Literal};
 use trace::{Donate, PartitionSpec, Tensor, Tree, Update};
 
 use crate::choose::{BiasRows, Choice, ChoiceRows, Chosen, PenaltyRows, choose};
 use crate::draft::{DraftPrompt, DraftRows, Drafter, at_places};
 use crate::error::Error;
+use crate::host_pages::PageMove;
 use crate::images::GivenChunk;
 use crate::launched::Launched;
 use crate::request::SamplingOptions;
@@ -73,6 +74,12 @@ pub(crate) trait Steps {
 
     /// Copies what is in a row or page into another.
     fn copy(&mut self, copy: CacheCopy) -> Result<(), Error>;
+
+    /// So many pages may be kept in the host's memory.
+    fn keep_on_host(&mut self, places: usize);
+
+    /// Moves a page to the host's memory or from it.
+    fn move_page(&mut self, moved: PageMove) -> Result<(), Error>;
 
     /// Tokens that a step may write of a row beyond the one that it surely gives.
     fn num_drafts(&self) -> usize;
@@ -142,6 +149,8 @@ struct Verified {
 type PrefillJit<M> = Jit<(Rows, M, PrefillInput), (Rows, Chosen)>;
 type DecodeJit<M> = Jit<(Rows, M, DecodeInput), (Rows, Chosen)>;
 type CopyJit = Jit<(Rows, Tensor, Tensor), Rows>;
+type ReadPageJit = Jit<(Rows, Tensor), KvCache>;
+type WritePageJit = Jit<(Rows, Tensor, KvCache), Rows>;
 type VerifyJit<M> = Jit<(Rows, M, VerifyInput), (Rows, Verified)>;
 /// The rows of a step, and how their tokens are chosen.
 type RowSamplings = Vec<Option<(usize, SamplingOptions)>>;
@@ -182,6 +191,10 @@ pub(crate) struct ModelSteps<M: LanguageModel + 'static> {
     decode: HashMap<DecodeShape, DecodeJit<M>>,
     verify: HashMap<DecodeShape, VerifyJit<M>>,
     copy: HashMap<usize, CopyJit>,
+    read_page: Option<ReadPageJit>,
+    write_page: Option<WritePageJit>,
+    /// Pages in the host's memory, by their places.
+    on_host: Vec<Option<Vec<Literal>>>,
     /// What the last decode step was given, so that it is sent again only when it changes.
     sent: Option<(RowSamplings, DecodeInput)>,
     /// The tables of pages that the last decode step was given.
@@ -218,6 +231,9 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
             decode: HashMap::new(),
             verify: HashMap::new(),
             copy: HashMap::new(),
+            read_page: None,
+            write_page: None,
+            on_host: Vec::new(),
             sent: None,
             sent_table: None,
         })
@@ -272,10 +288,14 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
 
     /// A tensor on the device.
     fn send<T: Element>(&self, values: &[T], dims: &[usize]) -> Result<Tensor, Error> {
-        let literal = Arc::new(Literal::from_slice(values, dims.to_vec()).map_err(runtime::Error::from)?);
+        self.send_literal(Literal::from_slice(values, dims.to_vec()).map_err(runtime::Error::from)?)
+    }
+
+    fn send_literal(&self, literal: Literal) -> Result<Tensor, Error> {
+        let literal = Arc::new(literal);
         Ok(Tensor::from(match &self.on {
             None => self.backend.send(&literal)?,
-            Some(on) => self.backend.send_on(on.mesh(), &PartitionSpec::replicated(dims.len()), &literal)?,
+            Some(on) => self.backend.send_on(on.mesh(), &PartitionSpec::replicated(literal.dims().len()), &literal)?,
         }))
     }
 
@@ -449,6 +469,45 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
         })
     }
 
+    fn read_page_program(&mut self) -> &mut ReadPageJit {
+        let (backend, on) = (&self.backend, self.on.as_ref().map(EngineSharding::programs));
+        self.read_page.get_or_insert_with(|| {
+            let read = |(rows, page): &(Rows, Tensor)| rows.cache.row(page);
+            Jit::new(backend, "read_page", Donate::Nothing, read).on(on)
+        })
+    }
+
+    fn write_page_program(&mut self) -> &mut WritePageJit {
+        let (backend, on) = (&self.backend, self.on.as_ref().map(EngineSharding::programs));
+        self.write_page.get_or_insert_with(|| {
+            let write = |(rows, page, content): &(Rows, Tensor, KvCache)| Rows {
+                cache: rows.cache.with_row(page, content),
+                ..rows.clone()
+            };
+            Jit::new(backend, "write_page", Donate::First, write).on(on)
+        })
+    }
+
+    /// What is in a page of the cache.
+    fn page_to_host(&mut self, rows: Rows, page: Tensor) -> Result<Vec<Literal>, Error> {
+        let content = self.read_page_program().call((rows, page))?;
+        content.leaves().iter().map(|leaf| Ok(leaf.to_host()?)).collect()
+    }
+
+    /// A page of the cache, as programs take it, from these values.
+    fn page_of(&self, cache: &KvCache, values: &[Literal]) -> Result<KvCache, Error> {
+        let mut values = values.iter();
+        let mut failed = None;
+        let page = cache.map_leaves(|room| {
+            let sent = values.next().ok_or_else(lost_page).and_then(|literal| self.send_literal(literal.clone()));
+            sent.unwrap_or_else(|error| {
+                failed = Some(error);
+                room.clone()
+            })
+        });
+        failed.map_or(Ok(page), Err)
+    }
+
     /// Numbers of pages for a program that reads so many positions: those of each row, one after the other. Places without a page have
     /// any. `None` where there are no pages.
     fn table_numbers(&self, tables: &[&[u32]], context: usize) -> Option<(Vec<i32>, usize)> {
@@ -557,6 +616,10 @@ impl Rows {
     }
 }
 
+fn lost_page() -> Error {
+    Error::setting("a page of the KV cache is not in the host's memory", "report this")
+}
+
 /// `[rows, ...]` as `[rows * times, ...]`, each row so many times.
 #[track_caller]
 fn repeated(leaf: &Tensor, times: usize) -> Tensor {
@@ -651,6 +714,30 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
         Ok(())
     }
 
+    fn keep_on_host(&mut self, places: usize) {
+        self.on_host = vec![None; places];
+    }
+
+    fn move_page(&mut self, moved: PageMove) -> Result<(), Error> {
+        match moved {
+            PageMove::ToHost { page, place } => {
+                let page = self.send(&[page as i32], &[])?;
+                let rows = self.rows.clone().ok_or_else(lost_page)?;
+                let values = self.page_to_host(rows, page)?;
+                *self.on_host.get_mut(place).ok_or_else(lost_page)? = Some(values);
+                Ok(())
+            }
+            PageMove::FromHost { place, page } => {
+                let values = self.on_host.get_mut(place).and_then(Option::take).ok_or_else(lost_page)?;
+                let page = self.send(&[page as i32], &[])?;
+                let content = self.page_of(&self.rows.as_ref().ok_or_else(lost_page)?.cache, &values)?;
+                let rows = self.rows()?;
+                self.rows = Some(self.write_page_program().call((rows, page, content))?);
+                Ok(())
+            }
+        }
+    }
+
     fn num_drafts(&self) -> usize {
         self.drafter.as_ref().map_or(0, |drafter| drafter.tokens())
     }
@@ -661,6 +748,8 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
             + self.prefill.values().map(Jit::num_compiled).sum::<usize>()
             + self.decode.values().map(Jit::num_compiled).sum::<usize>()
             + self.copy.values().map(Jit::num_compiled).sum::<usize>()
+            + self.read_page.as_ref().map_or(0, Jit::num_compiled)
+            + self.write_page.as_ref().map_or(0, Jit::num_compiled)
     }
 
     fn warm_up(&mut self, progress: &mut dyn FnMut(usize, usize)) -> Result<(), Error> {

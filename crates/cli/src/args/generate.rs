@@ -57,6 +57,9 @@ pub(crate) struct ModelArgs {
     /// Pages of the KV cache; default: as many as all sequences at once may need, or fewer where memory is short.
     #[arg(long, value_name = "COUNT")]
     pub(crate) kv_pages: Option<usize>,
+    /// Pages that are kept in the host's memory when others need their room; default: none.
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub(crate) kv_host_pages: usize,
     /// Positions of a page, a power of two; default: 64, on TPUs 128.
     #[arg(long, value_name = "TOKENS")]
     pub(crate) page_size: Option<usize>,

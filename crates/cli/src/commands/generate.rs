@@ -186,6 +186,7 @@ pub(super) fn engine_options(args: &ModelArgs) -> Result<InferenceOptions, Failu
         kv_layout: kv_layout.transpose()?,
         page_size: args.page_size,
         pages: args.kv_pages,
+        host_pages: args.kv_host_pages,
         ..InferenceOptions::default()
     })
 }

@@ -40,6 +40,9 @@ struct PageMetrics {
     prefix_tokens: Counter,
     copied: Counter,
     evicted: Counter,
+    on_host: Gauge,
+    offloaded: Counter,
+    restored: Counter,
     preempted: Counter,
 }
 
@@ -59,6 +62,9 @@ impl PageMetrics {
             prefix_tokens: counter("prefix_tokens", "Tokens of prompts that were found in the KV cache."),
             copied: counter("kv_pages_copied", "Pages copied because their content goes on differently."),
             evicted: counter("kv_pages_evicted", "Pages whose content was given up for others."),
+            on_host: registry.gauge("tpubridge_serve_kv_host_pages", "Pages in the host's memory.", &[]),
+            offloaded: counter("kv_pages_offloaded", "Pages that went to the host's memory."),
+            restored: counter("kv_pages_restored", "Pages that came back from the host's memory."),
             preempted: counter("preemptions", "Requests that gave up their pages, to be computed again."),
         }
     }
@@ -69,6 +75,7 @@ impl PageMetrics {
             (&self.shared, counts.shared),
             (&self.cached, counts.cached),
             (&self.free, counts.free),
+            (&self.on_host, counts.on_host),
         ] {
             gauge.set(count as f64);
         }
@@ -77,6 +84,8 @@ impl PageMetrics {
             (&self.prefix_tokens, counts.prefix_tokens),
             (&self.copied, counts.copied),
             (&self.evicted, counts.evicted),
+            (&self.offloaded, counts.offloaded),
+            (&self.restored, counts.restored),
             (&self.preempted, counts.preempted),
         ] {
             counter.add(count as f64 - counter.get());

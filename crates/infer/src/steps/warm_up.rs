@@ -85,7 +85,12 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
             if let Some(drafter) = &mut self.drafter {
                 drafter.warm_up_copy(&page, &page, page_size)?;
             }
-            self.copy_program(page_size).prepare(&(rows.clone(), page.clone(), page), &go_on)?;
+            self.copy_program(page_size).prepare(&(rows.clone(), page.clone(), page.clone()), &go_on)?;
+            if !self.on_host.is_empty() {
+                let values = self.page_to_host(rows.clone(), page.clone())?;
+                let content = self.page_of(&rows.cache, &values)?;
+                self.write_page_program().prepare(&(rows.clone(), page, content), &go_on)?;
+            }
         }
         self.rows = Some(rows);
         progress(all, all);

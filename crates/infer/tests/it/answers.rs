@@ -49,14 +49,14 @@ fn answers_are_those_of_transformers() {
     let unrolled = RunOptions { layers: LayerIteration::Unrolled, ..RunOptions::default() };
     answers_hold(&backend, of("gemma3"), &InferenceOptions { run: unrolled, ..sized(3, 32) });
     let llama = of("llama");
-    let mut happened = [0; 4];
+    let mut happened = [0; 5];
     for (lookahead, seeds) in [(0, 0..2), (1, 2..5), (3, 5..7)] {
-        let options = InferenceOptions { lookahead: Some(lookahead), ..crowded(5, 100) };
+        let options = InferenceOptions { lookahead: Some(lookahead), host_pages: 8 * lookahead, ..crowded(5, 100) };
         let counts = any_schedule_gives_each_request_what_it_gets_alone(&backend, llama, &options, seeds);
-        let of_these = [counts.prefix_tokens, counts.copied, counts.evicted, counts.preempted];
+        let of_these = [counts.prefix_tokens, counts.copied, counts.evicted, counts.preempted, counts.restored];
         happened.iter_mut().zip(of_these).for_each(|(all, count)| *all += count);
     }
-    assert!(!happened.contains(&0), "tokens found, pages copied and evicted, requests preempted: {happened:?}");
+    assert!(!happened.contains(&0), "tokens found, pages copied, evicted and brought back, requests preempted: {happened:?}");
     // Rows are the other layout of the same engine.
     let rows = InferenceOptions { kv_layout: Some(KvLayout::Rows), lookahead: Some(1), ..sized(5, 100) };
     let counts = any_schedule_gives_each_request_what_it_gets_alone(&backend, llama, &rows, 2..3);

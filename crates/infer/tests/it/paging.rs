@@ -38,11 +38,23 @@ fn the_youngest_gives_up_its_pages_and_its_tokens_stay_the_same() {
     let options = crowded(3, 100);
     let on_mesh = InferenceOptions { mesh: Some("model=2".parse().unwrap()), ..options.clone() };
     let ahead = InferenceOptions { lookahead: Some(2), ..options.clone() };
-    for (backend, options) in [(&backend, options), (&backend, ahead), (&devices, on_mesh)] {
+    let with_host = |options: &InferenceOptions| InferenceOptions { host_pages: 20, ..options.clone() };
+    let (on_host, on_mesh_and_host, ahead_and_host) = (with_host(&options), with_host(&on_mesh), with_host(&ahead));
+    for (backend, options) in [
+        (&backend, options),
+        (&backend, ahead),
+        (&devices, on_mesh),
+        (&backend, on_host),
+        (&backend, ahead_and_host),
+        (&devices, on_mesh_and_host),
+    ] {
         let mut tight = engine(backend, folder.path(), &options);
         assert_eq!(answers(&mut tight, &requests), expected);
         let counts = tight.page_counts();
         assert!(counts.preempted > 0 && counts.evicted > 0, "{counts:?}");
+        // Pages that were given up come back, and hold what they held.
+        let has_host = options.host_pages > 0;
+        assert_eq!((counts.offloaded > 0, counts.restored > 0), (has_host, has_host), "{counts:?}");
         assert_eq!((counts.total, counts.used, counts.shared), (15, 0, 0));
     }
 }

@@ -249,6 +249,26 @@ impl KvCache {
         })
     }
 
+    /// What is in a row, or a page; `at` is an `i32` scalar.
+    #[track_caller]
+    #[must_use]
+    pub fn row(&self, at: &Tensor) -> KvCache {
+        self.map_leaves(|room| room.dynamic_slice_in(1, at, 1))
+    }
+
+    /// The cache with a row, or a page, that has what [`KvCache::row`] gave.
+    #[track_caller]
+    #[must_use]
+    pub fn with_row(&self, at: &Tensor, row: &KvCache) -> KvCache {
+        let with = |room: &Tensor, row: &Tensor| room.dynamic_update_in(1, at, row);
+        let scales = self.scales.as_ref().zip(row.scales.as_ref());
+        KvCache {
+            keys: with(&self.keys, &row.keys),
+            values: with(&self.values, &row.values),
+            scales: scales.map(|((keys, values), (k, v))| (with(keys, k), with(values, v))),
+        }
+    }
+
     /// The cache with keys and values `[batch, positions, kv heads, head]` of more positions, and all keys and values of the layer,
     /// in their type; codes of a quantized cache are cast to it, and their scales are apart. The rest of the cache is updated in
     /// place.
