@@ -1,8 +1,8 @@
-"""Static cycles of kernels of crates/kernel: flash attention beside the Pallas kernels of the installed JAX, the loss and the
-norm by their blocks.
+"""Static cycles of kernels of crates/kernel: flash attention and attention to pages beside the Pallas kernels of the installed JAX,
+the loss and the norm by their blocks.
 
     python benchmarks/kernels/run.py --tpu target/debug/tpu --kernel target/debug/examples/kernel
-        [--only v5e,4096,ours-fwd] [--only blocks] [--record FILE] [--out docs/kernel-cycles.md]
+        [--only v5e,4096,ours-fwd] [--only blocks] [--only paged] [--record FILE] [--out docs/kernel-cycles.md]
 
 Nothing runs on a device: the TPU compiler simulates the code it generated (`--xla_jf_dump_static_llo_profile_to`). Needs
 `TPUBRIDGE_LIBTPU` and a Python with JAX and libtpu. A simulation takes minutes at 8192 positions; `--record` keeps what is
@@ -10,6 +10,8 @@ finished, so that a second call goes on.
 """
 
 import argparse
+import base64
+import functools
 import glob
 import json
 import os
@@ -25,6 +27,9 @@ LENGTHS = [4096, 8192]
 # Largest blocks the Pallas kernels were fastest with among 512 and 1024; ours are the defaults of the crate.
 PALLAS_BLOCK = 1024
 KINDS = ["ours-fwd", "ours-bwd", "flash-fwd", "flash-bwd"]
+# Attention to pages, one token of each sequence: sequences, positions of each and of a page. Heads of Llama 3 8B.
+PAGED = [(4, 2048, 128), (4, 2048, 256), (16, 1024, 128), (16, 1024, 256)]
+KV_HEADS, GROUP = 8, 4
 # Kernels counted with several blocks: sizes as `examples/kernel` takes them, and blocks; the first are the defaults.
 BLOCKS = {
     "loss-fwd": ("2048,2048,4096", ["1024,512", "2048,512", "512,512", "1024,256"]),
@@ -89,6 +94,80 @@ def printed(options, *arguments):
 
 def ours(options, generation, length, which):
     return counted(options, generation, printed(options, f"flash-{which}", generation, str(length)))
+
+
+def with_constants(text, values):
+    """Our kernel with numbers in the place of what it reads from tables: the simulation has no data, and reads zeros."""
+    body = re.search(r"body\\22: \\22([A-Za-z0-9+/=]+)\\22", text).group(1)
+    kernel = base64.b64decode(body).decode()
+    for memory, value in enumerate(values):
+        load = rf"(%\w+) = memref\.load %memory{memory}\[[^\n]*"
+        kernel = re.sub(load, rf"\1 = arith.constant {value} : i32", kernel)
+    return text.replace(body, base64.b64encode(kernel.encode()).decode())
+
+
+def paged(options, generation, sizes, kind):
+    """Cycles of attention to pages; every sequence has all of its positions."""
+    sequences, positions, page = sizes
+    if kind == "ours":
+        given = f"{sequences},{KV_HEADS},{GROUP},1,{positions // page},{page}"
+        # The layer, a page, positions filled, and tokens.
+        return counted(options, generation, with_constants(printed(options, "paged", generation, given), [0, 0, positions - 1, 1]))
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, __file__, "--compile", "paged", generation, ",".join(map(str, sizes))]
+        subprocess.run(command, env=environment(folder), check=True, stdout=subprocess.DEVNULL)
+        cycles = sum(n for name, n in simulated(folder).items() if "paged" in name)
+        if not cycles:
+            raise subprocess.CalledProcessError(0, command)
+        return cycles
+
+
+class Known:
+    """What a kernel reads from a table, as constants."""
+
+    def __init__(self, table, value):
+        self.shape, self.value = table.shape, value
+
+    def __getitem__(self, at):
+        import jax.numpy as jnp
+
+        return jnp.asarray(self.value(at), jnp.int32)
+
+
+def compile_paged(generation, sizes):
+    """JAX's kernel with its own blocks for these sizes."""
+    import jax
+    import jax.numpy as jnp
+    from jax.experimental import topologies
+    from jax.experimental.pallas.ops.tpu.ragged_paged_attention import kernel, tuned_block_sizes
+
+    sequences, positions, page = map(int, sizes.split(","))
+    version = {"v5e": 5, "v6e": 6}[generation]
+    tuned_block_sizes.get_tpu_version = lambda: version
+    tuned_block_sizes.get_device_name = lambda num_devices=None: f"TPU v{version}"
+    plain = kernel.ragged_paged_attention_kernel
+
+    def known(kv_lens, pages, cu_q_lens, buffers, num_seqs, *rest, **options):
+        kv_lens, pages = Known(kv_lens, lambda at: positions), Known(pages, lambda at: 0)
+        cu_q_lens, num_seqs = Known(cu_q_lens, lambda at: at), Known(num_seqs, lambda at: sequences)
+        return plain(kv_lens, pages, cu_q_lens, buffers, num_seqs, *rest, **options)
+
+    kernel.ragged_paged_attention_kernel = known
+    device = topologies.get_topology_desc(platform="tpu", topology_name=f"{generation}:2x2").devices[0]
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    of = lambda dtype, *dims: jax.ShapeDtypeStruct(dims, dtype, sharding=sharding)
+    count = positions // page
+    arguments = [
+        of(jnp.bfloat16, sequences, KV_HEADS * GROUP, DEPTH),
+        of(jnp.bfloat16, sequences * count, page, 2 * KV_HEADS, DEPTH),
+        of(jnp.int32, sequences),
+        of(jnp.int32, sequences, count),
+        of(jnp.int32, sequences + 1),
+        of(jnp.int32, 1),
+    ]
+    attend = functools.partial(kernel.ragged_paged_attention, sm_scale=SCALE, vmem_limit_bytes=64 << 20)
+    with jax.set_mesh(jax.sharding.Mesh([device], ("x",))):
+        jax.jit(attend).trace(*arguments).lower(lowering_platforms=("tpu",)).compile()
 
 
 def pallas(generation, length, kind):
@@ -158,6 +237,22 @@ def report(record, out):
         "JAX's splash attention cannot be counted this way: on v5e the simulation stops at the copies of its tables (`Unsupported DMA",
         "direction: 10`), on v6e it reads the tables as zeros and skips every block.",
         "",
+        "## Attention to pages",
+        f"bf16, {KV_HEADS} KV heads of {DEPTH} with {GROUP} heads each, one token of each sequence (decode), all sequences of one length.",
+        "`ragged`: JAX's ragged paged attention with the blocks that it has for these sizes. Lengths and numbers of pages are constants in the code that is",
+        "counted, ours and JAX's: the simulation has no data. On v5e it counts nothing of JAX's kernel.",
+        "",
+        "| TPU | sequences | positions | page | ours | ragged | ours / ragged |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for generation in GENERATIONS:
+        for sizes in PAGED:
+            cells = [record.get(f"{generation},{'x'.join(map(str, sizes))},paged-{kind}") for kind in ["ours", "jax"]]
+            shown = [f"{n:,}" if n else "not counted" for n in cells]
+            ratio = f"{cells[0] / cells[1]:.2f}" if all(cells) else "-"
+            lines.append(f"| {generation} | " + " | ".join(map(str, sizes)) + f" | {shown[0]} | {shown[1]} | {ratio} |")
+    lines += [
+        "",
         "## Blocks of the loss and the norm",
         "bf16, weights of norms f32. Sizes: rows, depth and vocabulary of the loss; rows and size of the norm. Blocks: rows and vocabulary;",
         "rows. The backward pass of the loss gives both gradients, three matmuls. Those in bold are the crate's own.",
@@ -190,6 +285,8 @@ def report(record, out):
 
 def main():
     if sys.argv[1:2] == ["--compile"]:
+        if sys.argv[2] == "paged":
+            return compile_paged(sys.argv[3], sys.argv[4])
         return compile_pallas(sys.argv[2], sys.argv[3], int(sys.argv[4]))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tpu", required=True)
@@ -203,13 +300,17 @@ def main():
     blocks = [f"{g},{kind},{b.replace(',', 'x')}" for kind, (_, all) in BLOCKS.items() for b in all for g in GENERATIONS]
     blocks += [f"{g},matmul,-" for g in GENERATIONS]
     blocks += [f"{g},{kind},longer" for kind in LONGER for g in GENERATIONS]
-    wanted = options.only or attention + ["blocks"]
-    for key in [key for given in wanted for key in (blocks if given == "blocks" else [given])]:
+    pages = [f"{g},{'x'.join(map(str, sizes))},paged-{kind}" for g in GENERATIONS for sizes in PAGED for kind in ["ours", "jax"]]
+    groups = {"blocks": blocks, "paged": pages}
+    wanted = options.only or attention + ["paged", "blocks"]
+    for key in [key for given in wanted for key in groups.get(given, [given])]:
         if key in record:
             continue
         generation, length, kind = key.split(",")
         try:
-            if length == "matmul":
+            if kind.startswith("paged-"):
+                cycles = paged(options, generation, tuple(map(int, length.split("x"))), kind.removeprefix("paged-"))
+            elif length == "matmul":
                 cycles = counted(options, generation, MATMUL)
             elif length in BLOCKS:
                 is_longer = kind == "longer"

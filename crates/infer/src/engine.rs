@@ -30,8 +30,8 @@ use crate::text::AnswerText;
 
 /// Most steps that are started ahead.
 const MAX_LOOKAHEAD: usize = 4;
-/// Positions of a page on TPUs, whose kernel needs multiples of it, and elsewhere.
-const TPU_PAGE_SIZE: usize = 128;
+/// Positions of a page on TPUs, whose kernel is fastest with it, and elsewhere.
+const TPU_PAGE_SIZE: usize = 256;
 const PAGE_SIZE: usize = 64;
 /// Sequences that a GPU decodes in the time of a few: a tile of its matmuls.
 const CUDA_BATCH: usize = 16;

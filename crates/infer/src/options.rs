@@ -37,7 +37,7 @@ pub struct InferenceOptions {
     /// How sequences lie in the KV cache. If absent in pages, but in rows where programs would gather pages before they read them: a KV
     /// cache in few bits on TPUs and GPUs, and latent vectors (MLA) on GPUs.
     pub kv_layout: Option<KvLayout>,
-    /// Positions of a page, a power of two. If absent 128 on TPUs, whose kernel needs multiples of it, else 64.
+    /// Positions of a page, a power of two. If absent 256 on TPUs, whose kernel needs multiples of 128, else 64.
     pub page_size: Option<usize>,
     /// Pages of the KV cache. If absent as many as all sequences at once may need, or fewer where the devices' memory is short.
     pub pages: Option<usize>,

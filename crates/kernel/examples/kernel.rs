@@ -157,7 +157,7 @@ fn program(kernel: &Kernel) -> Result<String, String> {
     let mut f = FuncBuilder::new("main");
     let ty = |spec: &Spec| Type::tensor(spec.dims.iter().map(|&d| d as i64).collect::<Vec<_>>(), spec.dtype);
     let operands: Vec<_> = kernel.operands().iter().map(|spec| f.arg(ty(spec))).collect();
-    let call = kernel::call(kernel, operands);
+    let call = kernel::call(kernel, &operands);
     f.at(call.loc);
     let results = f
         .op_with_types(OpKind::CustomCall, &call.operands, call.attrs, &[], call.results)

@@ -78,6 +78,26 @@ impl KernelBuilder {
         self.add_window(name, Spec::new(array.dtype, block), array, (ReferenceRole::Input, Buffers::Two), map)
     }
 
+    /// Adds another view of an input, through blocks of the same size; the map gives the block's index.
+    pub fn input_again(
+        &mut self,
+        name: &str,
+        input: RefId,
+        map: impl for<'k> FnOnce(&'k Writer) -> Vec<Val<'k>>,
+    ) -> RefId {
+        let seen = self.references.get(input.0 as usize).and_then(|seen| match &seen.role {
+            ReferenceRole::Input(window) if window.part_of.is_none() => Some((seen.block.clone(), window.clone())),
+            _ => None,
+        });
+        let Some((block, window)) = seen else {
+            self.refuse(name, "what it is another view of is no input".into());
+            return input;
+        };
+        let map = self.map(name, &window.array, map);
+        let role = ReferenceRole::Input(BlockSpec { map, part_of: Some(input), ..window });
+        self.add(Reference { name: name.into(), role, memory: KernelMemory::Vmem, block })
+    }
+
     /// As [`KernelBuilder::input`], with one copy of the block only.
     pub fn input_single(
         &mut self,
@@ -183,7 +203,7 @@ impl KernelBuilder {
         map: impl for<'k> FnOnce(&'k Writer) -> Vec<Val<'k>>,
     ) -> RefId {
         let map = self.map(name, &array, map);
-        let role = role(BlockSpec { array, map, buffers });
+        let role = role(BlockSpec { array, map, buffers, part_of: None });
         self.add(Reference { name: name.into(), role, memory: KernelMemory::Vmem, block })
     }
 

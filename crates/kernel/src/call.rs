@@ -16,13 +16,16 @@ pub const TARGET: &str = "tpu_custom_call";
 ///
 /// `trace::custom_call` with [`TARGET`], [`Kernel::results`] and [`Kernel::backend_config`] writes the same but for the name
 /// and the layouts.
-pub fn call(kernel: &Kernel, operands: Vec<Value>) -> NewOp {
+pub fn call(kernel: &Kernel, operands: &[Value]) -> NewOp {
     let mut attrs = Attrs::new();
     attrs.set("call_target_name", Attr::string(TARGET));
     attrs.set("backend_config", Attr::string(kernel.backend_config().as_str()));
     attrs.set("kernel_name", Attr::string(symbol(&kernel.name).as_str()));
     // Kernels address arrays row by row, whatever layout the compiler would choose.
-    attrs.set("operand_layouts", layouts(&kernel.operands()));
+    let (specs, seen) = (kernel.operands(), kernel.seen_operands());
+    let specs: Vec<Spec> = seen.iter().filter_map(|&n| specs.get(n).cloned()).collect();
+    let operands = seen.iter().filter_map(|&n| operands.get(n).copied()).collect();
+    attrs.set("operand_layouts", layouts(&specs));
     attrs.set("result_layouts", layouts(&kernel.results()));
     let (aliases, count) = (kernel.aliases(), kernel.results().len());
     if !aliases.is_empty() {

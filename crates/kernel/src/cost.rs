@@ -15,6 +15,7 @@ pub(crate) fn count(kernel: &Kernel) -> CostEstimate {
     let steps = kernel.grid.iter().fold(1u64, |n, axis| n.saturating_mul(axis.size as u64));
     let mut cost = block(kernel, BlockId(0), steps);
     let arrays = kernel.references.iter().map(|reference| match &reference.role {
+        ReferenceRole::Input(window) if window.part_of.is_some() => 0,
         ReferenceRole::Input(window) | ReferenceRole::Output(window) => packed_bytes(&window.array),
         ReferenceRole::Prefetch => reference.block.bytes(),
         ReferenceRole::Scratch => 0,

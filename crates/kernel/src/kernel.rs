@@ -66,6 +66,8 @@ pub struct BlockSpec {
     pub map: Body,
     /// Copies kept.
     pub buffers: Buffers,
+    /// The input that is seen here too, through other blocks: an operand is given once.
+    pub part_of: Option<RefId>,
 }
 
 /// What a piece of memory is for.
@@ -150,9 +152,30 @@ impl Kernel {
     pub fn operands(&self) -> Vec<Spec> {
         self.specs(|role| match role {
             ReferenceRole::Prefetch => Some(None),
-            ReferenceRole::Input(window) => Some(Some(window.array.clone())),
+            ReferenceRole::Input(window) if window.part_of.is_none() => Some(Some(window.array.clone())),
             _ => None,
         })
+    }
+
+    /// Which of [`Kernel::operands`] each operand of the compiler's call is: one that is seen through several blocks is there for each.
+    pub(crate) fn seen_operands(&self) -> Vec<usize> {
+        let mut numbers: Vec<(RefId, usize)> = Vec::new();
+        let mut seen = Vec::new();
+        for id in self.arguments() {
+            let part_of = match self.reference(id).map(|reference| &reference.role) {
+                Some(ReferenceRole::Prefetch) => None,
+                Some(ReferenceRole::Input(window)) => window.part_of,
+                _ => continue,
+            };
+            match part_of.and_then(|of| numbers.iter().find(|(other, _)| *other == of)) {
+                Some(&(_, number)) => seen.push(number),
+                None => {
+                    seen.push(numbers.len());
+                    numbers.push((id, numbers.len()));
+                }
+            }
+        }
+        seen
     }
 
     /// Types of the results of a call.

@@ -173,7 +173,7 @@ fn replace(func: &mut Func, id: OpId, kernel: &Kernel, tables: &Option<(usize, F
         let computed = call_before(func, id, function, given);
         operands.splice(0..0, computed);
     }
-    let new = call(kernel, operands);
+    let new = call(kernel, &operands);
     let op = func.op_mut(id);
     op.name = new.name;
     op.attrs = new.attrs;

@@ -60,7 +60,7 @@ pub(crate) struct ModelArgs {
     /// Pages that are kept in the host's memory when others need their room; default: none.
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub(crate) kv_host_pages: usize,
-    /// Positions of a page, a power of two; default: 64, on TPUs 128.
+    /// Positions of a page, a power of two; default: 64, on TPUs 256.
     #[arg(long, value_name = "TOKENS")]
     pub(crate) page_size: Option<usize>,
     /// Precision of a folder's parameters and activations: f32, or bf16.

@@ -56,7 +56,10 @@ fn answers_are_those_of_transformers() {
         let of_these = [counts.prefix_tokens, counts.copied, counts.evicted, counts.preempted, counts.restored];
         happened.iter_mut().zip(of_these).for_each(|(all, count)| *all += count);
     }
-    assert!(!happened.contains(&0), "tokens found, pages copied, evicted and brought back, requests preempted: {happened:?}");
+    assert!(
+        !happened.contains(&0),
+        "tokens found, pages copied, evicted and brought back, requests preempted: {happened:?}"
+    );
     // Rows are the other layout of the same engine.
     let rows = InferenceOptions { kv_layout: Some(KvLayout::Rows), lookahead: Some(1), ..sized(5, 100) };
     let counts = any_schedule_gives_each_request_what_it_gets_alone(&backend, llama, &rows, 2..3);

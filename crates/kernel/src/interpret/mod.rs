@@ -59,6 +59,9 @@ impl<'a> Runner<'a> {
             let (Some(reference), at) = (kernel.reference(id), id.0 as usize) else { continue };
             match &reference.role {
                 ReferenceRole::Prefetch => runner.memory[at] = Array::read(next(&mut operands)?)?,
+                ReferenceRole::Input(BlockSpec { part_of: Some(of), .. }) => {
+                    runner.arrays[at] = runner.arrays.get(of.0 as usize).cloned().flatten();
+                }
                 ReferenceRole::Input(_) => runner.arrays[at] = Some(Array::read(next(&mut operands)?)?),
                 ReferenceRole::Output(window) => runner.arrays[at] = Some(Array::poison(&window.array)),
                 ReferenceRole::Scratch => {}

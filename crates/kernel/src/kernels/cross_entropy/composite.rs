@@ -186,7 +186,7 @@ impl Written {
     }
 
     fn call(&mut self, kernel: &Kernel, operands: Vec<Value>) -> Result<Vec<Value>, Error> {
-        let op = call(kernel, operands);
+        let op = call(kernel, &operands);
         self.function.at(op.loc);
         let made = self.function.op_with_types(OpKind::CustomCall, &op.operands, op.attrs, &[], op.results);
         self.function.at(None);

@@ -1,4 +1,4 @@
-//! The kernel: one walk over the pages of a sequence with an online softmax, for all heads of a page at once.
+//! The kernel: one walk over the pages of a sequence with an online softmax, several pages at a time, for all their heads at once.
 
 use chips::Generation;
 use tensor::DType;
@@ -25,26 +25,24 @@ pub fn attention(attention: &PagedAttention, block: usize, generation: Generatio
     let mut kernel = KernelBuilder::new("paged_attention", generation);
     let sequences = kernel.grid(a.sequences, Semantics::Parallel);
     let blocks = kernel.grid(a.queries / block, Semantics::Parallel);
-    let steps = kernel.grid(a.table, Semantics::Arbitrary);
+    let at_once = a.pages_at_once(block, generation);
+    let count = a.table.div_ceil(at_once);
+    let steps = kernel.grid(count, Semantics::Arbitrary);
     let layer = kernel.prefetch("layer", [1]);
     let table = kernel.prefetch("table of pages", [a.sequences * a.table]);
     let filled = kernel.prefetch("positions filled", [a.sequences]);
     let tokens = kernel.prefetch("tokens", [a.sequences]);
-    let place = Place { a: a.clone(), block, sequences, blocks, steps, filled, tokens };
+    let place = Place { a: a.clone(), block, at_once, sequences, blocks, steps, filled, tokens };
     let q_block = [1, heads, block, depth];
     let q = kernel.input("queries", a.q_spec(), q_block, |m| {
         vec![m.program_id(sequences), m.i32(0), m.program_id(blocks), m.i32(0)]
     });
-    let mut kv = |name: &str| {
-        kernel.input(name, a.kv_spec(), [1, 1, heads, page, depth], |m| {
-            // Outside of what the queries see the page stays the one it was, and is not fetched again.
-            let (first, last) = place.pages(m);
-            let step = m.program_id(steps).max(first).min(last);
-            let number = m.load_scalar(table, &[m.program_id(sequences) * a.table as i32 + step]);
-            vec![m.load_scalar(layer, &[m.i32(0)]), number, m.i32(0), m.i32(0), m.i32(0)]
-        })
+    let mut kv = |name: &str| -> Vec<RefId> {
+        let first = kernel.input(name, a.kv_spec(), [1, 1, heads, page, depth], |m| place.page(m, 0, table, layer));
+        let others = (1..at_once).map(|n| kernel.input_again(name, first, |m| place.page(m, n, table, layer)));
+        std::iter::once(first).chain(others).collect()
     };
-    let (key, value) = (kv("keys"), kv("values"));
+    let (keys, values) = (kv("keys"), kv("values"));
     let out = kernel.output("attention", a.q_spec(), q_block, |m| {
         vec![m.program_id(sequences), m.i32(0), m.program_id(blocks), m.i32(0)]
     });
@@ -72,26 +70,41 @@ pub fn attention(attention: &PagedAttention, block: usize, generation: Generatio
             }
         });
         let (first, last) = place.pages(k);
-        k.when(place.has_queries(k) & step.at_least(first) & step.at_most(last), || {
-            let visible = place.visible(k);
+        let begin = step * at_once as i32;
+        k.when(place.has_queries(k) & (begin + (at_once as i32 - 1)).at_least(first) & begin.at_most(last), || {
+            let visible: Vec<Val<'_>> = (0..at_once).map(|n| place.visible(k, n)).collect();
             for head in (0..heads).map(of_head) {
-                let scores = k.matmul(head.load(q, [block, depth]), head.load(key, [page, depth]), TransposedRhs);
-                let scores = match a.soft_cap {
-                    Some(cap) => (scores * (a.scale / cap)).tanh() * cap,
-                    None => scores,
-                };
-                let scores = visible.select(scores, MASK_VALUE);
+                let query = head.load(q, [block, depth]);
+                let scores = keys.iter().zip(&visible).map(|(&key, visible)| {
+                    let scores = k.matmul(query, head.load(key, [page, depth]), TransposedRhs);
+                    let scores = match a.soft_cap {
+                        Some(cap) => (scores * (a.scale / cap)).tanh() * cap,
+                        None => scores,
+                    };
+                    visible.select(scores, MASK_VALUE)
+                });
+                let scores: Vec<Val<'_>> = scores.collect();
+                // Across lanes only once for all pages.
+                let highest = scores.iter().copied().reduce(|a, b| a.max(b)).map(|all| all.maximum(1));
                 let before = head.load(maxima, [block, LANES]);
-                let now = before.max(scores.maximum(1));
+                let now = highest.map_or(before, |highest| before.max(highest));
                 let shrink = ((before - now) * factor).exp2();
-                let weights = ((scores - now.repeat(page / LANES)) * factor).exp2();
+                let wide = now.repeat(page / LANES);
+                let weights: Vec<Val<'_>> = scores.iter().map(|&scores| ((scores - wide) * factor).exp2()).collect();
                 head.store(maxima, now);
-                head.store(sums, head.load(sums, [block, LANES]) * shrink + weights.sum(1));
-                let weighted = k.matmul(weights.cast(a.dtype), head.load(value, [page, depth]), Plain);
-                head.store(sum, head.load(sum, [block, depth]) * fitted(shrink, depth) + weighted);
+                let of_keys = weights.iter().copied().reduce(|a, b| a + b).map(|all| all.sum(1));
+                let sums_before = head.load(sums, [block, LANES]) * shrink;
+                head.store(sums, of_keys.map_or(sums_before, |more| sums_before + more));
+                let weighted = weights
+                    .iter()
+                    .zip(&values)
+                    .map(|(weights, &value)| k.matmul(weights.cast(a.dtype), head.load(value, [page, depth]), Plain));
+                let kept = head.load(sum, [block, depth]) * fitted(shrink, depth);
+                let weighted = weighted.reduce(|a, b| a + b);
+                head.store(sum, weighted.map_or(kept, |weighted| kept + weighted));
             }
         });
-        k.when(step.equals(a.table as i32 - 1), || {
+        k.when(step.equals(count as i32 - 1), || {
             for head in (0..heads).map(of_head) {
                 // A sequence without tokens saw nothing.
                 let sees = head.load(maxima, [block, LANES]).greater(MASK_VALUE / 2.0);
@@ -146,6 +159,8 @@ fn fitted(rows: Val<'_>, depth: usize) -> Val<'_> {
 struct Place {
     a: PagedAttention,
     block: usize,
+    /// Pages of a step.
+    at_once: usize,
     sequences: AxisId,
     blocks: AxisId,
     steps: AxisId,
@@ -186,13 +201,22 @@ impl Place {
         (first, last)
     }
 
-    /// Which keys of the step's page the queries of the block see. Query `n` is of token `n / group`: key `j` after the first token
+    /// Where a page of a step lies. Outside of what the queries see it stays the one it was, and is not fetched again.
+    fn page<'k>(&self, k: &'k Writer, n: usize, table: RefId, layer: RefId) -> Vec<Val<'k>> {
+        let (first, last) = self.pages(k);
+        let place = (k.program_id(self.steps) * self.at_once as i32 + n as i32).max(first).min(last);
+        let number = k.load_scalar(table, &[k.program_id(self.sequences) * self.a.table as i32 + place]);
+        vec![k.load_scalar(layer, &[k.i32(0)]), number, k.i32(0), k.i32(0), k.i32(0)]
+    }
+
+    /// Which keys of a page of the step the queries of the block see. Query `n` is of token `n / group`: key `j` after the first token
     /// is not after it if `j * group <= n`.
-    fn visible<'k>(&self, k: &'k Writer) -> Val<'k> {
+    fn visible<'k>(&self, k: &'k Writer, n: usize) -> Val<'k> {
         let dims = [self.block, self.a.page_size];
         let group = self.a.group as i32;
         let query = k.iota(dims, 0) + self.begin(k);
-        let first = k.program_id(self.steps) * self.a.page_size as i32 - self.filled(k);
+        let page = k.program_id(self.steps) * self.at_once as i32 + n as i32;
+        let first = page * self.a.page_size as i32 - self.filled(k);
         let key = (k.iota(dims, 1) + first) * group;
         let mask = key.at_most(query);
         match window(&self.a) {

@@ -15,6 +15,13 @@ pub use attention::attention;
 pub use composite::decomposition;
 pub(super) use composite::{attention_for, attention_plain};
 
+/// Most positions of a step.
+const MOST_POSITIONS: usize = 2048;
+/// Most scores of a head in a step.
+const SCORES: usize = 1 << 15;
+/// Share of VMEM that the pages of a step may take.
+const PAGES_SHARE: u64 = 4;
+
 /// Shapes and meaning of attention to a paged KV cache.
 ///
 /// Queries are `[sequences, kv_heads, queries, depth]`: of each KV head the queries of all heads of its group, token by token. Keys
@@ -54,6 +61,16 @@ impl PagedAttention {
     pub fn preferred_block(&self, generation: Generation) -> Option<usize> {
         let most = if generation == Generation::V4 { 128 } else { 256 };
         divisor(self.queries, self.sublanes(), most)
+    }
+
+    /// Pages that a step of the kernel has for a block of queries: many for few queries, whose matmuls wait for each other, and no more
+    /// than fit beside everything else.
+    pub(crate) fn pages_at_once(&self, block: usize, generation: Generation) -> usize {
+        let positions = (SCORES / block.max(1)).clamp(1, MOST_POSITIONS);
+        // Keys and values, each twice.
+        let bytes = self.kv_heads * self.page_size * self.depth * self.dtype.size_bytes() * 4;
+        let room = (generation.spec().memory.vmem_bytes_per_core.value / PAGES_SHARE) as usize;
+        (positions / self.page_size.max(1)).min(room / bytes.max(1)).clamp(1, self.table.max(1))
     }
 
     /// Rows of a tile of queries.
