@@ -1,6 +1,6 @@
 //! Attention to a paged KV cache against attention in plain loops: pages in any order, read where they lie.
 
-use cpu::{Array, Compiled, Cpu, EngineOptions};
+use cpu::{Array, Compiled, Cpu, CpuIsa, EngineOptions};
 use tensor::{DType, Literal};
 
 /// Shapes of one program.
@@ -151,8 +151,11 @@ fn check(shape: &Shape, sequences: &[Sequence]) {
     if !shape.sinks.is_empty() {
         literals.push(literal(DType::F32, &[shape.sinks.len()], shape.sinks));
     }
-    for threads in [1, 2] {
-        let cpu = Cpu::new(Some(threads));
+    // On x86-64 programs are not compiled for machines below AVX2.
+    let is_compiled = |isa: &CpuIsa| *isa != CpuIsa::Portable || cfg!(not(target_arch = "x86_64"));
+    let tiers = CpuIsa::available().into_iter().filter(is_compiled);
+    for (isa, threads) in tiers.map(|isa| (isa, if isa == CpuIsa::detect() { 2 } else { 1 })) {
+        let cpu = Cpu::with_isa(Some(threads), Some(isa)).expect("a tier of this machine");
         let compiled = Compiled::from_module(&cpu, module.clone(), &EngineOptions::default()).expect("it compiles");
         assert!(compiled.dump().contains("paged attention"), "{}", compiled.dump());
         let arguments = || literals.iter().map(|l| Array::from_literal(cpu.memory(), l).expect("memory")).collect();
@@ -177,7 +180,7 @@ fn check(shape: &Shape, sequences: &[Sequence]) {
             };
             for (a, b) in got.iter().zip(&wanted) {
                 let off = (f64::from(*a) - b).abs();
-                assert!(off < tolerance, "row {row} is off by {off}: {shape:?}, {sequences:?}");
+                assert!(off < tolerance, "row {row} is off by {off} on {isa}: {shape:?}, {sequences:?}");
             }
         }
     }
@@ -208,9 +211,16 @@ fn pages_are_read_where_they_lie() {
         check(&Shape { sinks: &[0.1, 3.0, -9.0, 0.0, 1.0, 2.0, -1.0, 0.5], ..decode }, &all);
         // Heads that are no multiple of a vector, pages of few positions, one query for each head.
         check(&Shape { depth: 20, group: 1, page_size: 40, ..decode }, &all[..2]);
-        // Chunks of prompts beside decoding: more queries than one task has.
+        // Chunks of prompts beside decoding: more queries than one task has, and tasks of a few and of many of them.
         let chunk = Shape { queries: 304, group: 3, page_size: 64, ..decode };
         check(&chunk, &[of(&[6, 0, 3], 21, 100), of(&[5, 1], 80, 1), of(&[2], 0, 64)]);
-        check(&Shape { window: Some(17), kv_heads: 1, ..chunk }, &[of(&[6, 0, 3], 90, 101)]);
+        let one = Shape { kv_heads: 1, ..chunk };
+        check(&Shape { window: Some(17), ..one }, &[of(&[6, 0, 3], 90, 101)]);
+        check(&Shape { soft_cap: Some(1.5), chunk: Some(48), ..one }, &[of(&[1, 7, 3], 40, 88)]);
+        check(&Shape { sinks: &[0.4, 5.0, -2.0], depth: 40, ..one }, &[of(&[4, 2], 3, 97)]);
+        // More keys than are met at once, in pages that are no multiple of that.
+        let long = Shape { queries: 40, group: 2, page_size: 80, table: 8, ..one };
+        check(&long, &[of(&[6, 0, 3, 8, 1, 2, 7, 4], 575, 20), of(&[5, 6], 100, 9)]);
+        check(&Shape { window: Some(300), ..long }, &[of(&[6, 0, 3, 8, 1, 2, 7, 4], 620, 20)]);
     }
 }

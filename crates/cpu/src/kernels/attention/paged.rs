@@ -1,8 +1,11 @@
 //! Attention to a paged KV cache: pages are read where they lie, by their numbers in a table.
 //!
-//! A task has the queries of one KV head of one sequence, or a block of them. It goes through the pages that they see, with an
-//! online softmax: nothing is gathered, and no more than the scores of one page is in memory.
+//! A task has the queries of one KV head of one sequence, or a block of them, and an online softmax. A few queries go through the pages
+//! that they see one by one, and nothing is gathered. Many queries, of a chunk of a prompt, meet [`many`] keys at once.
 #![allow(unsafe_code)]
+
+mod many;
+mod sums;
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -11,17 +14,18 @@ use tensor::DType;
 
 use crate::footprint::{Footprint, Written, product};
 use crate::kernels::Cores;
-use crate::kernels::loops::math::{exp_f32, tanh_f32};
 use crate::kernels::machine::Machine;
 use crate::kernels::matmul::{MatMul, Operand, Plan, Target};
-use crate::kernels::wide::wide;
+use crate::kernels::wide::wide_loop;
 use crate::memory::Packing;
+use many::{Many, Room};
+use sums::{AddPart, AddValues, Store, Sums, Values, Weigh};
 
-/// Queries of one task: their scores of a page stay in the second-level cache.
-const BLOCK: usize = 128;
+/// Queries of one task where there are many: their scores of a block of keys stay in the second-level cache.
+const BLOCK: usize = 256;
 /// Queries that matmuls take as vectors, so that they read a page as it lies.
 const VECTORS: usize = 4;
-/// Up to so many queries are taken as vectors; for more it pays to rearrange the page.
+/// Up to so many queries are taken as vectors; for more it pays to rearrange keys and values.
 const FEW: usize = 16;
 
 /// Shapes and meaning. Queries are `[sequences, kv_heads, queries, depth]`, keys and values
@@ -61,11 +65,13 @@ pub(crate) enum Sinks {
 #[derive(Debug)]
 pub(crate) struct Paged {
     shape: PagedShape,
-    /// Queries times the keys of a page.
+    /// A few queries times the keys of a page.
     scores: Plan,
-    /// Weights times the values of a page.
+    /// Their weights times the values of a page.
     values: Plan,
-    /// Queries of one call of a plan.
+    /// For more queries than a few.
+    many: Option<Many>,
+    /// Queries of one task.
     rows: usize,
 }
 
@@ -87,21 +93,55 @@ pub(crate) struct PagedArrays {
 // SAFETY: threads read the inputs and write disjoint rows of the output.
 unsafe impl Sync for PagedArrays {}
 
-/// What a task needs besides: scores of a page, weights in the type of the values, sums.
-#[derive(Default)]
-struct Block {
-    scores: Vec<f32>,
-    weights: Vec<u16>,
-    part: Vec<f32>,
-    sums: Vec<f32>,
-    /// The largest score of each query so far, the sum of its weights, and what earlier sums are multiplied by.
-    max: Vec<f32>,
-    sum: Vec<f32>,
-    factor: Vec<f32>,
+/// Some queries of one KV head of one sequence.
+struct Task<'a> {
+    shape: &'a PagedShape,
+    arrays: &'a PagedArrays,
+    sequence: usize,
+    kv_head: usize,
+    layer: usize,
+    /// Positions of the sequence before its tokens, and with them. What lies behind in the last page is of nobody, and may be anything.
+    filled: usize,
+    written: usize,
+    /// The first of the queries, and how many.
+    first: usize,
+    count: usize,
+    query: *const u8,
+}
+
+impl Task<'_> {
+    /// Keys that one of the queries sees.
+    fn seen(&self, row: usize) -> Range<usize> {
+        self.shape.seen(self.filled, (self.first + row) / self.shape.group)
+    }
+
+    /// Keys that any of them sees.
+    fn all_seen(&self) -> Range<usize> {
+        self.seen(0).start..self.seen(self.count - 1).end
+    }
+
+    /// Keys and values of the page at a place of the sequence's table.
+    ///
+    /// # Safety
+    /// The place is within the table.
+    unsafe fn page(&self, at: usize) -> (*const u8, *const u8) {
+        let shape = self.shape;
+        // SAFETY: the caller's promise.
+        let page = clamped(unsafe { *self.arrays.table.add(self.sequence * shape.table + at) }, shape.pages - 1);
+        let place = ((self.layer * shape.pages + page) * shape.kv_heads + self.kv_head) * shape.page_size;
+        let bytes = place * shape.depth * shape.dtype.size_bytes();
+        (self.arrays.keys.wrapping_add(bytes), self.arrays.values.wrapping_add(bytes))
+    }
+}
+
+/// A number of an operand, of which nothing is known.
+fn clamped(number: i32, most: usize) -> usize {
+    usize::try_from(number).unwrap_or(0).min(most)
 }
 
 thread_local! {
-    static BLOCKS: RefCell<Block> = RefCell::new(Block::default());
+    /// What a task needs besides.
+    static MEMORY: RefCell<(Sums, Room)> = RefCell::default();
 }
 
 impl PagedShape {
@@ -139,34 +179,10 @@ impl PagedShape {
 impl Paged {
     /// For a shape that [`PagedShape::is_supported`].
     pub(crate) fn new(shape: PagedShape, machine: &Machine) -> Paged {
-        let rows = shape.queries.min(BLOCK);
-        let operand = |row_stride: usize, col_stride: usize| Operand {
-            dtype: shape.dtype,
-            packing: Packing::Bytes,
-            row_stride: row_stride as isize,
-            col_stride: col_stride as isize,
-            batch_stride: 0,
-        };
-        let target = |row: usize| Target { dtype: DType::F32, row_stride: row as isize, batch_stride: 0 };
-        let (depth, page) = (shape.depth, shape.page_size);
-        let problem = MatMul {
-            batch: 1,
-            m: rows,
-            n: page,
-            k: depth,
-            lhs: operand(depth, 1),
-            rhs: operand(1, depth),
-            out: target(page),
-        };
-        let of_values = MatMul {
-            n: depth,
-            k: page,
-            lhs: operand(page, 1),
-            rhs: operand(depth, 1),
-            out: target(depth),
-            ..problem.clone()
-        };
-        Paged { scores: problem.plan(machine), values: of_values.plan(machine), rows, shape }
+        let (rows, page) = (shape.queries.min(FEW), shape.page_size);
+        let [scores, values] = problems(&shape, rows, page).map(|problem| problem.plan(machine));
+        let many = (shape.queries > FEW).then(|| Many::new(&shape, machine));
+        Paged { scores, values, many, rows: shape.queries.min(BLOCK), shape }
     }
 
     /// What it touches, in the order of the operands.
@@ -202,7 +218,7 @@ impl Paged {
             let begin = (blocks - 1 - block) * self.rows;
             let rows = begin..(begin + self.rows).min(shape.queries);
             // SAFETY: the caller's promise; tasks have rows of their own.
-            BLOCKS.with_borrow_mut(|memory| unsafe { self.run_rows(arrays, head, rows, memory, &cores.machine) });
+            MEMORY.with_borrow_mut(|memory| unsafe { self.run_rows(arrays, head, rows, memory, &cores.machine) });
         });
     }
 
@@ -213,22 +229,21 @@ impl Paged {
         arrays: &PagedArrays,
         head: usize,
         rows: Range<usize>,
-        memory: &mut Block,
+        (sums, room): &mut (Sums, Room),
         machine: &Machine,
     ) {
         let shape = &self.shape;
-        let (width, depth, page_size) = (shape.dtype.size_bytes(), shape.depth, shape.page_size);
         let (sequence, kv_head) = (head / shape.kv_heads, head % shape.kv_heads);
-        let clamped = |number: i32, most: usize| usize::try_from(number).unwrap_or(0).min(most);
+        let positions = shape.table * shape.page_size;
         // SAFETY: one number for each sequence, and one layer.
         let (filled, tokens, layer) = unsafe {
             (
-                clamped(*arrays.filled.add(sequence), shape.table * page_size),
+                clamped(*arrays.filled.add(sequence), positions),
                 clamped(*arrays.tokens.add(sequence), shape.queries.div_ceil(shape.group)),
                 clamped(*arrays.layer, shape.layers - 1),
             )
         };
-        let row_bytes = depth * width;
+        let row_bytes = shape.depth * shape.dtype.size_bytes();
         let place = (head * shape.queries + rows.start) * row_bytes;
         let count = rows.end.min(tokens * shape.group).saturating_sub(rows.start);
         let (query, out) = (arrays.query.wrapping_add(place), arrays.out.wrapping_add(place));
@@ -237,66 +252,54 @@ impl Paged {
         if count == 0 {
             return;
         }
-        memory.fit(count, shape);
-        let token = |row: usize| (rows.start + row) / shape.group;
-        let (first, last) = (shape.seen(filled, token(0)).start, shape.seen(filled, token(count - 1)).end);
-        // Positions that are written: what lies behind them in the last page is of nobody, and may be anything.
-        let written = (filled + tokens).min(shape.table * page_size);
-        for at in first / page_size..last.div_ceil(page_size) {
-            // SAFETY: an entry of the table.
-            let page = clamped(unsafe { *arrays.table.add(sequence * shape.table + at) }, shape.pages - 1);
-            let of_page = ((layer * shape.pages + page) * shape.kv_heads + kv_head) * page_size * row_bytes;
-            let (keys, values) = (arrays.keys.wrapping_add(of_page), arrays.values.wrapping_add(of_page));
-            let base = at * page_size;
-            // SAFETY: `count` queries and one page; the memory was made for them.
-            unsafe {
-                self.multiply(&self.scores, count, (query, row_bytes), keys, (&mut memory.scores[..], page_size));
+        let written = (filled + tokens).min(positions);
+        let task = Task { shape, arrays, sequence, kv_head, layer, filled, written, first: rows.start, count, query };
+        // SAFETY: the caller's promise.
+        unsafe {
+            match &self.many {
+                Some(many) if count > FEW => many.run(&task, sums, room, machine),
+                _ => self.run_pages(&task, sums, machine),
             }
-            let seen = |row: usize| {
-                let seen = shape.seen(filled, token(row));
-                let within = |key: usize| key.clamp(base, base + page_size) - base;
-                within(seen.start)..within(seen.end)
-            };
-            wide(machine, || memory.weigh(count, shape, seen));
-            if written < base + page_size {
-                // SAFETY: the first positions of a page.
-                let values = unsafe { Values::new(values, (written - base) * depth, shape.dtype) };
-                wide(machine, || memory.add_values(count, shape, &values));
-                continue;
-            }
-            let Block { scores, weights, part, .. } = memory;
-            let left = match shape.dtype {
-                DType::BF16 => weights.as_ptr().cast::<u8>(),
-                _ => scores.as_ptr().cast::<u8>(),
-            };
-            // SAFETY: as above.
-            unsafe { self.multiply(&self.values, count, (left, page_size * width), values, (&mut part[..], depth)) };
-            wide(machine, || memory.add_part(count, depth));
         }
         if shape.sinks == Sinks::Present {
             for row in 0..count {
                 // SAFETY: one number for each head.
                 let sink = unsafe { *arrays.sinks.add(kv_head * shape.group + (rows.start + row) % shape.group) };
-                memory.add_sink(row, depth, sink);
+                sums.add_sink(row, shape.depth, sink);
             }
         }
-        let Block { sums, sum, .. } = memory;
-        wide(machine, || {
-            for (row, total) in sum.iter().enumerate().take(count) {
-                let inverse = if *total == 0.0 { 0.0 } else { 1.0 / total };
-                let results = &sums[row * depth..(row + 1) * depth];
-                let out = out.wrapping_add(row * row_bytes);
-                for (n, result) in results.iter().enumerate() {
-                    // SAFETY: a row of the output that is this task's own.
-                    unsafe {
-                        match shape.dtype {
-                            DType::BF16 => *out.cast::<u16>().add(n) = to_bf16(result * inverse),
-                            _ => *out.cast::<f32>().add(n) = result * inverse,
-                        }
-                    }
-                }
+        wide_loop(machine, Store { sums, count, shape, out });
+    }
+
+    /// A few queries meet page after page.
+    ///
+    /// # Safety
+    /// As [`Paged::run_rows`].
+    unsafe fn run_pages(&self, task: &Task<'_>, sums: &mut Sums, machine: &Machine) {
+        let &Task { shape, count, query, written, .. } = task;
+        let (depth, keys, width) = (shape.depth, shape.page_size, shape.dtype.size_bytes());
+        sums.fit(count, keys, shape);
+        let seen = task.all_seen();
+        for at in seen.start / keys..seen.end.div_ceil(keys) {
+            let base = at * keys;
+            // SAFETY: keys that are seen are within the table; `count` queries and one page, and the memory was made for them.
+            let values = unsafe {
+                let (page, values) = task.page(at);
+                self.multiply(&self.scores, count, (query, depth * width), page, (&mut sums.scores[..], keys));
+                values
+            };
+            wide_loop(machine, Weigh { sums, task, keys, base });
+            if written < base + keys {
+                // SAFETY: the first positions of a page.
+                let values = unsafe { Values::new(values, (written - base) * depth, shape.dtype) };
+                wide_loop(machine, AddValues { sums, count, depth, keys, values });
+                continue;
             }
-        });
+            let (left, part) = sums.weights(shape.dtype);
+            // SAFETY: as above.
+            unsafe { self.multiply(&self.values, count, (left, keys * width), values, (part, depth)) };
+            wide_loop(machine, AddPart { sums, count, depth });
+        }
     }
 
     /// Rows of `left`, so many bytes apart, times a page.
@@ -311,9 +314,8 @@ impl Paged {
         page: *const u8,
         (out, out_row): (&mut [f32], usize),
     ) {
-        let step = if count <= FEW { VECTORS } else { count };
-        for begin in (0..count).step_by(step) {
-            let rows = step.min(count - begin);
+        for begin in (0..count).step_by(VECTORS) {
+            let rows = VECTORS.min(count - begin);
             let to = &mut out[begin * out_row..(begin + rows) * out_row];
             // SAFETY: the caller's promise.
             unsafe {
@@ -324,162 +326,33 @@ impl Paged {
     }
 }
 
-/// The values of a page, in their type.
-enum Values<'a> {
-    Float(&'a [f32]),
-    Bf16(&'a [u16]),
-}
-
-impl Values<'_> {
-    /// # Safety
-    /// So many elements of this type are there.
-    unsafe fn new(at: *const u8, elements: usize, dtype: DType) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match dtype {
-                DType::BF16 => Values::Bf16(std::slice::from_raw_parts(at.cast(), elements)),
-                _ => Values::Float(std::slice::from_raw_parts(at.cast(), elements)),
-            }
-        }
-    }
-}
-
-impl Block {
-    /// Room for so many queries, of which nothing was seen yet.
-    fn fit(&mut self, count: usize, shape: &PagedShape) {
-        let grow = |vector: &mut Vec<f32>, size: usize| {
-            if vector.len() < size {
-                vector.resize(size, 0.0);
-            }
-        };
-        grow(&mut self.scores, count * shape.page_size);
-        grow(&mut self.part, count * shape.depth);
-        grow(&mut self.sums, count * shape.depth);
-        for vector in [&mut self.max, &mut self.sum, &mut self.factor] {
-            grow(vector, count);
-        }
-        if shape.dtype == DType::BF16 && self.weights.len() < count * shape.page_size {
-            self.weights.resize(count * shape.page_size, 0);
-        }
-        self.sums[..count * shape.depth].fill(0.0);
-        self.sum[..count].fill(0.0);
-        self.max[..count].fill(f32::MIN);
-    }
-
-    /// Makes the scores of a page to weights, 0 where a query does not see the key.
-    #[inline(always)]
-    fn weigh(&mut self, count: usize, shape: &PagedShape, seen: impl Fn(usize) -> Range<usize>) {
-        let page_size = shape.page_size;
-        for row in 0..count {
-            let scores = &mut self.scores[row * page_size..(row + 1) * page_size];
-            let seen = seen(row);
-            scores[..seen.start].fill(0.0);
-            scores[seen.end..].fill(0.0);
-            let visible = &mut scores[seen];
-            match shape.soft_cap {
-                None => visible.iter_mut().for_each(|score| *score *= shape.scale),
-                Some(cap) => {
-                    visible.iter_mut().for_each(|score| *score = cap * tanh_f32::<true>(*score * shape.scale / cap));
-                }
-            }
-            let most = largest(visible).max(self.max[row]);
-            let factor = exp_f32::<true>(self.max[row] - most);
-            for score in visible.iter_mut() {
-                *score = exp_f32::<true>(*score - most);
-            }
-            (self.max[row], self.factor[row]) = (most, factor);
-            self.sum[row] = self.sum[row] * factor + total(visible);
-            if shape.dtype == DType::BF16 {
-                let weights = &mut self.weights[row * page_size..(row + 1) * page_size];
-                weights.iter_mut().zip(scores).for_each(|(weight, score)| *weight = to_bf16(*score));
-            }
-        }
-    }
-
-    /// A score without a value.
-    fn add_sink(&mut self, row: usize, depth: usize, sink: f32) {
-        let most = self.max[row].max(sink);
-        let factor = (self.max[row] - most).exp();
-        self.sum[row] = self.sum[row] * factor + (sink - most).exp();
-        self.sums[row * depth..(row + 1) * depth].iter_mut().for_each(|sum| *sum *= factor);
-    }
-
-    /// Adds the weighted values of a page.
-    #[inline(always)]
-    fn add_part(&mut self, count: usize, depth: usize) {
-        for row in 0..count {
-            let factor = self.factor[row];
-            let part = &self.part[row * depth..(row + 1) * depth];
-            let sums = &mut self.sums[row * depth..(row + 1) * depth];
-            sums.iter_mut().zip(part).for_each(|(sum, part)| *sum = sum.mul_add(factor, *part));
-        }
-    }
-
-    /// Adds values of the first keys of a page, weighted.
-    #[inline(always)]
-    fn add_values(&mut self, count: usize, shape: &PagedShape, values: &Values<'_>) {
-        let (depth, page_size) = (shape.depth, shape.page_size);
-        for row in 0..count {
-            let factor = self.factor[row];
-            let sums = &mut self.sums[row * depth..(row + 1) * depth];
-            sums.iter_mut().for_each(|sum| *sum *= factor);
-            let weights = &self.scores[row * page_size..(row + 1) * page_size];
-            match values {
-                Values::Float(values) => add_weighted(sums, weights, values, |value| *value),
-                Values::Bf16(values) => add_weighted(sums, weights, values, |value| from_bf16(*value)),
-            }
-        }
-    }
-}
-
-/// Adds rows of values, each times its weight.
-#[inline(always)]
-fn add_weighted<T>(sums: &mut [f32], weights: &[f32], values: &[T], number: impl Fn(&T) -> f32) {
-    for (values, weight) in values.chunks_exact(sums.len()).zip(weights) {
-        if *weight != 0.0 {
-            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = weight.mul_add(number(value), *sum));
-        }
-    }
-}
-
-/// The largest of some numbers, lane by lane so that vectors find it; NaN stays.
-#[inline(always)]
-fn largest(numbers: &[f32]) -> f32 {
-    let mut most = [f32::MIN; 16];
-    let chunks = numbers.chunks_exact(16);
-    let rest = chunks.remainder().iter().copied().fold(f32::MIN, larger);
-    for chunk in chunks {
-        most.iter_mut().zip(chunk).for_each(|(most, number)| *most = larger(*most, *number));
-    }
-    most.iter().copied().fold(rest, larger)
-}
-
-#[inline(always)]
-fn larger(most: f32, number: f32) -> f32 {
-    if number <= most { most } else { number }
-}
-
-/// The sum of some numbers, lane by lane.
-#[inline(always)]
-fn total(numbers: &[f32]) -> f32 {
-    let mut sums = [0.0; 16];
-    let chunks = numbers.chunks_exact(16);
-    let rest: f32 = chunks.remainder().iter().sum();
-    for chunk in chunks {
-        sums.iter_mut().zip(chunk).for_each(|(sum, number)| *sum += number);
-    }
-    sums.iter().sum::<f32>() + rest
-}
-
-#[inline(always)]
-fn from_bf16(bits: u16) -> f32 {
-    f32::from_bits(u32::from(bits) << 16)
-}
-
-/// The nearest, to even where there are two; NaN stays.
-#[inline(always)]
-fn to_bf16(number: f32) -> u16 {
-    let bits = number.to_bits();
-    let rounded = (bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16) as u16;
-    if number.is_nan() { (bits >> 16) as u16 | 0x40 } else { rounded }
+/// Queries times keys, and their weights times values, with a key or a value in each row.
+fn problems(shape: &PagedShape, queries: usize, keys: usize) -> [MatMul; 2] {
+    let operand = |row_stride: usize, col_stride: usize| Operand {
+        dtype: shape.dtype,
+        packing: Packing::Bytes,
+        row_stride: row_stride as isize,
+        col_stride: col_stride as isize,
+        batch_stride: 0,
+    };
+    let target = |row: usize| Target { dtype: DType::F32, row_stride: row as isize, batch_stride: 0 };
+    let depth = shape.depth;
+    let scores = MatMul {
+        batch: 1,
+        m: queries,
+        n: keys,
+        k: depth,
+        lhs: operand(depth, 1),
+        rhs: operand(1, depth),
+        out: target(keys),
+    };
+    let values = MatMul {
+        n: depth,
+        k: keys,
+        lhs: operand(keys, 1),
+        rhs: operand(depth, 1),
+        out: target(depth),
+        ..scores.clone()
+    };
+    [scores, values]
 }

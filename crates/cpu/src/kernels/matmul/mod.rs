@@ -521,6 +521,19 @@ impl Plan {
         Packed { start: own.at::<u8>().cast_const(), _own: Some(own), batch_bytes: self.batch_bytes() }
     }
 
+    /// As [`Plan::pack_rhs`], into memory that is lent, by the calling thread.
+    ///
+    /// # Safety
+    /// As [`Plan::pack_rhs_into`]; the memory outlives the result.
+    pub(crate) unsafe fn pack_rhs_at(&self, rhs: *const u8, to: *mut u8) -> Packed {
+        for batch in 0..self.packed_size().0 {
+            // SAFETY: the caller's promise.
+            unsafe { self.pack_matrix(rhs, to, batch, 0, 1) };
+        }
+        // SAFETY: packed above.
+        unsafe { self.packed_at(to) }
+    }
+
     /// Bytes of all right matrices in the kernel's order; `None` if more than there can be.
     pub(crate) fn packed_bytes(&self) -> Option<usize> {
         let (count, bytes) = self.packed_size();
