@@ -172,6 +172,8 @@ impl<P: DotProduct> Kernel for Amx<P> {
     /// 32 KiB of a right panel.
     const PIECE: usize = 16 * ROW_BYTES / size_of::<P::Elem>();
     const DIRECT_PANELS: usize = 16;
+    /// Machines with tiles have 2 MiB of L2: a piece of 20 panels, its sums and 8 panels of the right matrix.
+    const ALONE_BYTES: usize = 16 << 20;
     const WHOLE_ROWS: bool = true;
     const SUM: DType = P::SUM;
 
@@ -217,8 +219,8 @@ impl<P: DotProduct> Kernel for Amx<P> {
     unsafe fn round_sums(sums: Sums, out: Rounded, rows: usize, cols: usize) {
         // SAFETY: the caller's promise; a machine with tiles has AVX-512 and its bf16 part.
         unsafe {
-            if out.dtype == DType::BF16 && cols == SIDE {
-                round_block(sums, out, rows);
+            if out.dtype == DType::BF16 && cols.is_multiple_of(SIDE) {
+                round_block(sums, out, rows, cols);
             } else {
                 round_sums(sums, out, rows, cols);
             }
@@ -275,20 +277,22 @@ unsafe fn store_part<P: DotProduct>(sums: &Aligned, b: &Block<Amx<P>>) {
     }
 }
 
-/// Rounds rows of 32 sums to bf16. The instruction takes denormal sums for zeros: matmuls of tiles have none.
+/// Rounds rows of a multiple of 32 sums to bf16. The instruction takes denormal sums for zeros: matmuls of tiles have none.
 ///
 /// # Safety
-/// As [`round_sums`] for 32 columns.
+/// As [`round_sums`] for a multiple of 32 columns.
 #[target_feature(enable = "avx512f,avx512bf16")]
-unsafe fn round_block(sums: Sums, out: Rounded, rows: usize) {
+unsafe fn round_block(sums: Sums, out: Rounded, rows: usize, cols: usize) {
     for row in 0..rows {
-        // SAFETY: a row of the block.
-        unsafe {
-            let from = sums.at.add(row * sums.row);
-            let (low, high) = (_mm512_loadu_ps(from), _mm512_loadu_ps(from.add(TILE)));
-            let bits: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(high, low));
-            let to = out.at.cast::<u16>().wrapping_offset(row as isize * out.row);
-            _mm512_storeu_si512(to.cast(), bits);
+        for col in (0..cols).step_by(SIDE) {
+            // SAFETY: a part of a row of the block.
+            unsafe {
+                let from = sums.at.add(row * sums.row + col);
+                let (low, high) = (_mm512_loadu_ps(from), _mm512_loadu_ps(from.add(TILE)));
+                let bits: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(high, low));
+                let to = out.at.cast::<u16>().wrapping_offset(row as isize * out.row).wrapping_add(col);
+                _mm512_storeu_si512(to.cast(), bits);
+            }
         }
     }
 }

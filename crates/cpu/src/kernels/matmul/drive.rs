@@ -31,6 +31,8 @@ pub(super) trait Kernel {
     const PIECE: usize;
     /// Up to this many panels of columns, left factors whose steps lie side by side are read as they are.
     const DIRECT_PANELS: usize = 0;
+    /// The packed rows of the only task for its columns may take this much: all of them stay in L2, or each piece of them does.
+    const ALONE_BYTES: usize = HELD_BYTES;
     /// Whether a register block takes as long for fewer rows.
     const WHOLE_ROWS: bool = false;
     /// The type of `Sum`.
@@ -107,8 +109,10 @@ pub(super) enum Reading {
 
 /// The packed rows of a task stay below this, a part of L2.
 const LEFT_BYTES: usize = 400 << 10;
-/// The packed rows of the only task for its columns may take this much of L2.
-const ALONE_BYTES: usize = 1 << 20;
+/// Packed rows of this much stay in L2 while all columns go by.
+const HELD_BYTES: usize = 1 << 20;
+/// Bytes between panels of packed rows of which only pieces stay in L2: pieces at multiples of a power of two would share its lines.
+const APART_BYTES: usize = 8 << 10;
 /// The most register blocks one below the other in a task.
 const MOST_BLOCKS: usize = 20;
 /// A right matrix above this is brought near while the columns before are computed.
@@ -130,10 +134,12 @@ impl Cut {
         let most_depth = DEPTH.max(K::PIECE);
         let whole_left = m.next_multiple_of(K::ROWS).saturating_mul(k).saturating_mul(size_of::<K::Left>());
         // Rows that are all held packed meet the columns once, and the result goes to memory once.
-        let alone = m <= MOST_BLOCKS * K::ROWS && whole_left <= ALONE_BYTES;
+        let alone = m <= MOST_BLOCKS * K::ROWS && whole_left <= K::ALONE_BYTES;
         let depth = if sums_in_result && !alone { part(k, most_depth, K::STEP) } else { k.next_multiple_of(K::STEP) };
         let left_bytes = size_of::<K::Left>() * depth;
-        let most_rows = (LEFT_BYTES / left_bytes / K::ROWS * K::ROWS).clamp(4 * K::ROWS, MOST_BLOCKS * K::ROWS);
+        // Where pieces of rows stay in L2, there is room for more rows of all steps.
+        let most_bytes = if depth >= k && K::ALONE_BYTES > HELD_BYTES { K::ALONE_BYTES } else { LEFT_BYTES };
+        let most_rows = (most_bytes / left_bytes / K::ROWS * K::ROWS).clamp(4 * K::ROWS, MOST_BLOCKS * K::ROWS);
         let rows = if alone { m.next_multiple_of(K::ROWS) } else { part(m, most_rows, K::ROWS) };
         let right_bytes = size_of::<K::Right>() * depth;
         let most_cols = (SHARED_BYTES / right_bytes / K::COLS * K::COLS).max(8 * K::COLS);
@@ -448,8 +454,9 @@ unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>
     const FINISH_SUMS: usize = 64 << 10;
     let (problem, cut) = (job.problem, job.cut);
     let padded = part.steps.len().next_multiple_of(K::STEP);
-    let left_panel = padded * K::ROWS;
     let left_panels = part.rows.len().div_ceil(K::ROWS);
+    let is_held_whole = left_panels * padded * K::ROWS * size_of::<K::Left>() <= HELD_BYTES;
+    let left_panel = padded * K::ROWS + if is_held_whole { 0 } else { APART_BYTES / size_of::<K::Left>() };
     let height = block_height::<K>(part.rows.len());
     // Whole blocks may be read as they are; rows that do not fill one are packed.
     let direct_rows = match cut.left {
@@ -469,12 +476,17 @@ unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>
         // SAFETY: the rows are within the matrix, and the loan has room for their panels.
         unsafe { pack_rows::<K>(job, rows, &part.steps, height, left.at(), left_panel) };
     }
-    // Panels that are packed and met together: rows of the source are then read in longer runs.
-    let mut together = if matches!(right, Right::Matrix) && problem.rhs.col_stride == 1 { TOGETHER } else { 1 };
+    // Panels that are packed and met together: rows of the source are then read in longer runs, and pieces of the left matrix that do
+    // not all stay in L2 meet more columns each time.
+    let mut together = match right {
+        Right::Matrix if problem.rhs.col_stride == 1 => TOGETHER,
+        Right::Matrix | Right::Panels(_) if !is_held_whole => TOGETHER,
+        _ => 1,
+    };
     let mut piece = K::PIECE;
     // A few rows take less time than narrow elements take to be read: of these, more columns and fewer steps.
     let right_bits = problem.rhs.packing.width(problem.rhs.dtype);
-    if together > 1 && right_bits <= 8 && part.rows.len() <= 2 * K::ROWS {
+    if matches!(right, Right::Matrix) && together > 1 && right_bits <= 8 && part.rows.len() <= 2 * K::ROWS {
         together = (8 * RUN_BYTES / (K::COLS * right_bits)).max(TOGETHER);
         piece = (piece * TOGETHER / together).next_multiple_of(K::STEP);
     }

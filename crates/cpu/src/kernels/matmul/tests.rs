@@ -294,6 +294,23 @@ fn large_enough_to_be_cut() {
 }
 
 #[test]
+fn rows_that_do_not_all_stay_near_meet_columns_in_groups() {
+    use Layout::*;
+    let bf16 = [DType::BF16; 3];
+    check(Case { types: bf16, layouts: [Rows, Columns], batch: 1, m: 66, n: 270, k: 5504 });
+    check(Case {
+        types: [DType::BF16, DType::BF16, DType::F32],
+        layouts: [Rows, Rows],
+        batch: 1,
+        m: 66,
+        n: 40,
+        k: 5504,
+    });
+    // More rows than one task has.
+    check(Case { types: bf16, layouts: [Rows, Columns], batch: 1, m: 700, n: 40, k: 1600 });
+}
+
+#[test]
 fn left_rows_of_whole_lines_on_and_off_a_line() {
     use Layout::*;
     for types in [[DType::BF16; 3], [DType::BF16, DType::BF16, DType::F32], [DType::I8, DType::I8, DType::I32], F32] {
