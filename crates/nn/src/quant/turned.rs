@@ -5,7 +5,7 @@ use trace::{CompileTarget, Contraction, Path, Precision, Tensor, Tree};
 
 use crate::at_use::at_use;
 
-/// A dense weight whose last two axes lie exchanged, `[…, out, in]`: a GPU reads the inputs of a result one after the other, and
+/// A dense weight whose last two axes lie exchanged, `[…, out, in]`: GPUs and CPUs read the inputs of a result one after the other, and
 /// loading turns nothing. Layers see it as `[…, in, out]`.
 #[derive(Clone, Debug)]
 pub struct TurnedTensor {
