@@ -11,6 +11,7 @@
 //!
 //! With the feature `ndarray` literals come from and go to its arrays.
 
+mod blocks;
 mod cast;
 mod dtype;
 mod literal;
@@ -21,6 +22,7 @@ mod spec;
 mod transpose;
 mod values;
 
+pub use blocks::BlockFormat;
 pub use dtype::DType;
 pub use literal::Literal;
 pub use scalar::{decode_float, encode_float};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
-use tensor::{DType, Literal};
+use tensor::{BlockFormat, DType, Literal};
 
 use crate::error::Error;
 use crate::folder::SafeTensorsFolder;
@@ -130,6 +130,22 @@ impl QuantizedFolder {
         match &self.model {
             Model::SafeTensors(model) => model.read(name),
             Model::Gguf(model) => model.read(name),
+        }
+    }
+
+    /// The format of a matrix whose blocks a device may keep as they are in the file.
+    pub fn block_format(&self, name: &str) -> Option<BlockFormat> {
+        match &self.model {
+            Model::SafeTensors(_) => None,
+            Model::Gguf(model) => model.block_format(name),
+        }
+    }
+
+    /// The blocks of such a matrix, row by row.
+    pub fn read_blocks(&self, name: &str) -> Result<Vec<u8>, Error> {
+        match &self.model {
+            Model::SafeTensors(model) => Err(model.missing(name)),
+            Model::Gguf(model) => model.read_blocks(name),
         }
     }
 

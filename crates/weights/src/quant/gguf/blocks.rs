@@ -1,6 +1,6 @@
 //! The tensor types of GGUF files: sizes of their blocks, and blocks as codes, scales and minima.
 
-use tensor::{DType, Literal, decode_float};
+use tensor::{BlockFormat, DType, Literal, decode_float};
 
 use crate::quant::format::QuantizedWeight;
 use crate::quant::matrix::{PackedMatrix, PackedSpec, ScaleBlock};
@@ -113,6 +113,11 @@ impl GgmlType {
             GgmlType::BF16 => Some(DType::BF16),
             _ => None,
         }
+    }
+
+    /// The format in which a device may keep its blocks as they are.
+    pub(crate) fn block_format(self) -> Option<BlockFormat> {
+        BlockFormat::from_name(self.name())
     }
 
     /// How matrices of a quantized type are quantized.
@@ -300,6 +305,29 @@ fn with_fifth_bits(codes: &[u8], high: [u8; 4]) -> impl Iterator<Item = u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocks_that_are_kept_are_what_they_are_unpacked_to() {
+        for kind in TYPES.iter().map(|known| known.1) {
+            let Some(format) = kind.block_format() else { continue };
+            assert_eq!((format.elements(), format.bytes()), (kind.block_elements(), kind.block_bytes()));
+            let (rows, row_bytes) = (3, 2 * format.bytes());
+            let mut bytes: Vec<u8> = (0..rows * row_bytes).map(|n| (n * 37 + n / 7) as u8).collect();
+            // Small scales, of both signs.
+            for block in bytes.chunks_mut(format.bytes()) {
+                let scale = if format == BlockFormat::Q6K { 208 } else { 0 };
+                block[scale + 1] = 0x20 | block[scale + 1] & 0x80;
+                if format == BlockFormat::Q4K {
+                    block[3] = 0x24;
+                }
+            }
+            let columns = 2 * format.elements();
+            let QuantizedWeight::Packed(matrix) = kind.read(&[rows, columns], bytes.clone()).unwrap() else { panic!() };
+            let mut decoded = vec![0.0; rows * columns];
+            format.decode(&bytes, &mut decoded);
+            assert_eq!(decoded, matrix.dequantize(), "{}", kind.name());
+        }
+    }
 
     #[test]
     fn every_type_is_in_the_table() {

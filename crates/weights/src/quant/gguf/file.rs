@@ -6,6 +6,8 @@ use std::io::{BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use tensor::BlockFormat;
+
 use crate::error::Error;
 use crate::quant::format::QuantizedWeight;
 use crate::quant::gguf::blocks::GgmlType;
@@ -119,6 +121,21 @@ impl GgufFile {
 
     fn tensor(&self, name: &str) -> Result<&GgufTensor, Error> {
         self.tensors.get(name).ok_or_else(|| Error::Missing { path: self.path.clone(), name: name.to_string() })
+    }
+
+    /// The blocks of a matrix as they are, row by row.
+    pub(crate) fn read_blocks(&self, name: &str) -> Result<(BlockFormat, Vec<u8>), Error> {
+        let tensor = self.tensor(name)?;
+        let refused = |message: String| Refusal::damaged(message).of_tensor(&self.path, name);
+        let format = tensor.kind.block_format().filter(|_| tensor.dims.len() == 2);
+        let format = format.ok_or_else(|| refused("it is no matrix of blocks".into()))?;
+        // No more than the file was checked to have.
+        let mut bytes = vec![0; tensor.size_bytes];
+        self.file.read_exact_at(&mut bytes, tensor.offset).map_err(Error::io("reading", &self.path))?;
+        match format.not_finite(&bytes) {
+            Some(block) => Err(refused(format!("block {block} has a scale that is no finite number"))),
+            None => Ok((format, bytes)),
+        }
     }
 
     fn read_part(

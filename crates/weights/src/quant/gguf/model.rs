@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
-use tensor::{DType, Literal};
+use tensor::{BlockFormat, DType, Literal};
 
 use crate::error::Error;
 use crate::quant::format::{QuantizedWeight, Storage, WeightSpec};
@@ -128,6 +128,33 @@ impl GgufModel {
             Change::KeyRows => self.key_heads,
         };
         reordered(weight, heads).map_err(|refusal| refusal.of_tensor(self.file.path(), name))
+    }
+
+    /// The format of a matrix whose blocks are read as they are.
+    pub(crate) fn block_format(&self, name: &str) -> Option<BlockFormat> {
+        let (source, tensor) = self.source(name).ok()?;
+        let is_matrix = source.expert.is_none() && source.change != Change::PlusOne && tensor.dims.len() == 2;
+        tensor.kind.block_format().filter(|_| is_matrix)
+    }
+
+    /// The blocks of such a matrix, row by row.
+    pub(crate) fn read_blocks(&self, name: &str) -> Result<Vec<u8>, Error> {
+        let (source, tensor) = self.source(name)?;
+        let (_, blocks) = self.file.read_blocks(&source.tensor)?;
+        let heads = match source.change {
+            Change::None | Change::PlusOne => return Ok(blocks),
+            Change::QueryRows => self.query_heads,
+            Change::KeyRows => self.key_heads,
+        };
+        let rows = tensor.dims.first().copied().unwrap_or(0);
+        let order = row_order(rows, heads).filter(|order| order.len() == rows);
+        let order = order.ok_or_else(|| {
+            Refusal::damaged(format!("{rows} rows are not those of {heads} heads")).of_tensor(self.file.path(), name)
+        })?;
+        let row_bytes = blocks.len().checked_div(rows).unwrap_or(0);
+        let mut moved = Vec::with_capacity(blocks.len());
+        order.iter().for_each(|row| moved.extend_from_slice(&blocks[row * row_bytes..][..row_bytes]));
+        Ok(moved)
     }
 
     fn source(&self, name: &str) -> Result<(&Source, &GgufTensor), Error> {
