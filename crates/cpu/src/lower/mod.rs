@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use hlo::passes::NAME_COMPOSITES;
 use hlo::{Module, Op, OpKind, Type, Verified};
+use tensor::BlockFormat;
 
 use crate::error::Error;
 use crate::kernels::machine::Machine;
@@ -39,8 +40,8 @@ const MAX_VALUE_BYTES: u64 = 1 << 42;
 /// Composites that are the ops they are named after, where types and attributes are the op's.
 const NAMED_COMPOSITES: &[&str] = &["chlo.erf", "chlo.top_k"];
 
-/// Composites that a kernel of ours computes: they are not replaced by their decompositions.
-const KEPT_COMPOSITES: &[&str] = &[ops::PAGED_ATTENTION];
+/// Composites that have kernels here; where these do not take their types, the interpreter runs what they stand for.
+const KEPT_COMPOSITES: &[&str] = &[ops::PAGED_ATTENTION, BlockFormat::MATMUL, BlockFormat::DECODE];
 
 /// What is made of a program before it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -14,6 +14,11 @@ mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod bits;
 #[cfg(target_arch = "x86_64")]
+mod block_rows;
+#[cfg(target_arch = "x86_64")]
+mod block_tiles;
+mod blocks;
+#[cfg(target_arch = "x86_64")]
 mod by_group;
 #[cfg(target_arch = "x86_64")]
 mod bytes;
@@ -52,6 +57,7 @@ use scratch::Scratch;
 /// 16 vectors of 16 f32, rows made columns.
 #[cfg(target_arch = "x86_64")]
 pub(super) use avx512::transpose;
+pub(crate) use blocks::{BlockDecode, BlockMatMul};
 pub(crate) use grouped::{Grouped, Scales};
 pub(crate) use narrow::is_narrow;
 

@@ -8,7 +8,7 @@ use super::super::pool::Pool;
 use super::*;
 
 /// The machines whose paths this one can run.
-fn machines() -> Vec<Machine> {
+pub(super) fn machines() -> Vec<Machine> {
     let full = Machine::detect();
     let no_amx = Machine { amx: false, ..full };
     let plain_512 =

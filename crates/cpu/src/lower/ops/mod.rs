@@ -1,6 +1,7 @@
 //! Ops that are steps of their own: one file for each family, and the interpreter for the rest.
 
 pub(crate) mod attention;
+mod blocks;
 pub(crate) mod contraction;
 pub(crate) mod control;
 mod convolution;
@@ -55,6 +56,7 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>, id: OpId) -> Result<(), Error> 
         Some(K::SelectAndScatter) => windows::select_and_scatter(lowering, op),
         Some(K::RngBitGenerator) => random::bits(lowering, op),
         Some(K::Fft) => fourier::fft(lowering, op),
+        Some(K::Composite) => blocks::lower(lowering, op),
         _ => Ok(None),
     }?;
     match done {
