@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nn::hf::{DenseOrder, Family, ModelConfig, ParameterReader};
+use nn::hf::{DenseOrder, Family, FileBlocks, ModelConfig, ParameterReader};
 use nn::models::{Gemma4, Gpt2, LanguageModel, Llama};
 use nn::quant::{ActivationQuant, MapWeights};
 use runtime::{Backend, TreeArrays};
@@ -57,7 +57,7 @@ pub(crate) fn load(
 
 /// A model with its parameters on one device.
 pub(crate) fn placed<M: LanguageModel>(backend: &Backend, source: &OpenedModel, model: &M) -> Result<M, Error> {
-    ModelWeights::open(source, model, DenseOrder::InOut)?.placed(backend, None)
+    ModelWeights::open(source, model, DenseOrder::InOut, kept_blocks(backend, None))?.placed(backend, None)
 }
 
 /// A model of a folder with its parameters on one device, sent one by one.
@@ -68,12 +68,21 @@ pub(crate) fn placed_from<M: Tree + MapWeights>(
     model: &M,
     activations: ActivationQuant,
 ) -> Result<M, Error> {
-    let mut reader = ParameterReader::open(files, family, model, activations, DenseOrder::InOut)?;
+    let blocks = kept_blocks(backend, None);
+    let mut reader = ParameterReader::open_blocks(files, family, model, activations, DenseOrder::InOut, blocks)?;
     let mut arrays = Vec::new();
     for path in reader.model().paths() {
         arrays.push(backend.send(&Arc::new(reader.read(&path)?))?);
     }
     Ok(reader.model().with_arrays(arrays)?)
+}
+
+/// Whether blocks of files stay as they are: our CPU device multiplies with them.
+fn kept_blocks(backend: &Backend, mesh: Option<&Mesh>) -> FileBlocks {
+    match backend.compile_target() {
+        CompileTarget::Cpu if mesh.is_none() => FileBlocks::Kept,
+        _ => FileBlocks::Unpacked,
+    }
 }
 
 fn no_key() -> Key {
@@ -148,8 +157,10 @@ impl Loading<'_> {
             CompileTarget::Cuda | CompileTarget::Cpu if self.options.mesh.is_none() => DenseOrder::OutIn,
             _ => DenseOrder::InOut,
         };
-        let mut weights = ModelWeights::open(source, model, order)?;
-        let mut of_draft = draft.map(|(source, model)| ModelWeights::open(source, &model, order)).transpose()?;
+        let blocks = kept_blocks(backend, self.options.mesh.as_ref());
+        let mut weights = ModelWeights::open(source, model, order, blocks)?;
+        let mut of_draft =
+            draft.map(|(source, model)| ModelWeights::open(source, &model, order, blocks)).transpose()?;
         let on_mesh = |rules: MeshRules| EngineSharding::new(backend, rules);
         let mesh: Option<&Mesh> = self.options.mesh.as_ref();
         let rules = mesh.map(|mesh| MeshRules::new(mesh, weights.model(), &backend.site())).transpose()?;
@@ -210,14 +221,20 @@ enum ModelWeights<'a, M> {
 
 impl<'a, M: LanguageModel> ModelWeights<'a, M> {
     /// The parameters of a model that is known by types and shapes: all are there, none is read.
-    fn open(source: &'a OpenedModel, model: &M, order: DenseOrder) -> Result<ModelWeights<'a, M>, Error> {
+    fn open(
+        source: &'a OpenedModel,
+        model: &M,
+        order: DenseOrder,
+        blocks: FileBlocks,
+    ) -> Result<ModelWeights<'a, M>, Error> {
         Ok(match source {
-            OpenedModel::Folder { folder, .. } => ModelWeights::Folder(ParameterReader::open(
+            OpenedModel::Folder { folder, .. } => ModelWeights::Folder(ParameterReader::open_blocks(
                 &folder.files,
                 folder.family(),
                 model,
                 folder.activations(),
                 order,
+                blocks,
             )?),
             OpenedModel::Run { run, .. } => ModelWeights::Run(run, model.clone()),
         })

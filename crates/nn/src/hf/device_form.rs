@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tensor::DType;
+use tensor::{BlockFormat, DType};
 use weights::quant::PackedSpec;
 
 use crate::quant::{ActivationQuant, QuantScheme, ZeroPoints};
@@ -17,6 +17,8 @@ pub(super) struct DeviceForm {
     pub(super) zero_points: Option<DType>,
     pub(super) has_order: bool,
     pub(super) activations: ActivationQuant,
+    /// Blocks that stay as the file has them; the rest is what they are otherwise.
+    pub(super) blocks: Option<BlockFormat>,
 }
 
 impl DeviceForm {
@@ -28,7 +30,8 @@ impl DeviceForm {
             (false, false) => None,
         };
         let group = common_divisor(spec.block.in_features.min(inputs), inputs);
-        DeviceForm { dtype, inputs, group, zero_points, has_order: spec.has_input_groups, activations }
+        let has_order = spec.has_input_groups;
+        DeviceForm { dtype, inputs, group, zero_points, has_order, activations, blocks: None }
     }
 
     /// The form that has room for both; `None` where there is none.
@@ -49,6 +52,7 @@ impl DeviceForm {
             zero_points,
             has_order: self.has_order || other.has_order,
             activations: self.activations,
+            blocks: self.blocks.filter(|format| other.blocks == Some(*format)),
         })
     }
 
@@ -63,6 +67,9 @@ impl DeviceForm {
 
     /// Bits of an element, with its share of scales and zero points.
     fn bits(&self) -> f64 {
+        if let Some(format) = self.blocks {
+            return 8.0 * format.bytes() as f64 / format.elements() as f64;
+        }
         let of_group = DType::F32.bits() + self.zero_points.map_or(0, DType::bits);
         f64::from(self.dtype.bits()) + f64::from(of_group) / self.group.max(1) as f64
     }
@@ -176,6 +183,7 @@ mod tests {
             zero_points: None,
             has_order: false,
             activations: ActivationQuant::None,
+            blocks: None,
         };
         LayerForm::packed(form, dtype.bits())
     }
@@ -219,6 +227,14 @@ mod tests {
         let both = LayerForm::of_all(&forms("48"));
         assert_eq!(both.packed.map(|form| form.dtype), Some(DType::I8));
         assert_eq!(both.file_bits, BTreeSet::from([4, 8]));
+        let in_blocks = |format| {
+            let form = form(DType::I4);
+            LayerForm { packed: form.packed.map(|packed| DeviceForm { blocks: Some(format), ..packed }), ..form }
+        };
+        let same = [BlockFormat::Q4K, BlockFormat::Q4K].map(in_blocks);
+        assert_eq!(LayerForm::of_all(&same).packed.and_then(|form| form.blocks), Some(BlockFormat::Q4K));
+        let others = [BlockFormat::Q4K, BlockFormat::Q6K].map(in_blocks);
+        assert_eq!(LayerForm::of_all(&others).packed.map(|form| form.blocks), Some(None));
         let dense = LayerForm::of_all(&forms("4d"));
         assert!(dense.packed.is_none() && dense.is_dequantized);
         assert!(!LayerForm::of_all(&forms("dd")).is_dequantized);

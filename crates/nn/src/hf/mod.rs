@@ -27,7 +27,7 @@ pub use crate::models::Family;
 pub use config::{ModelConfig, read_config};
 pub use encoder::AnyEncoderConfig;
 pub use load::{load, load_layer, tensor_names};
-pub use packed::{LoadedWeight, PackedForms, WeightChange, load_report};
+pub use packed::{FileBlocks, LoadedWeight, PackedForms, WeightChange, load_report};
 pub use peft::{AdapterTensors, is_target, load_adapter, merged_weight, of_whole_stacks, save_adapter, target_modules};
 pub use reader::{DenseOrder, LoadedModel, ParameterReader, load_packed};
 pub use save::save;

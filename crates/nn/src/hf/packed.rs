@@ -14,7 +14,7 @@ use crate::hf::device_form::{DeviceForm, LayerForm, StackedForms, segment_starts
 use crate::hf::layout::Layout;
 use crate::hf::load::found;
 use crate::hf::names::Naming;
-use crate::quant::{ActivationQuant, InputAxis, MapWeights, QuantScheme, QuantizedTensor, Weight};
+use crate::quant::{ActivationQuant, BlockTensor, InputAxis, MapWeights, QuantScheme, QuantizedTensor, Weight, blocks};
 use crate::stacked::{is_stacked, range_word, stack_of, without_range};
 
 /// What became of a quantized weight.
@@ -107,11 +107,23 @@ impl PackedForms {
         model: &P,
         activations: ActivationQuant,
     ) -> Result<PackedForms, Error> {
+        PackedForms::with_blocks(files, family, model, activations, FileBlocks::Unpacked)
+    }
+
+    /// The same, with blocks of files as they are where a device can multiply with them.
+    pub(super) fn with_blocks<P: Tree + MapWeights>(
+        files: &QuantizedFolder,
+        family: Family,
+        model: &P,
+        activations: ActivationQuant,
+        blocks: FileBlocks,
+    ) -> Result<PackedForms, Error> {
         let naming = Naming::in_files(files, family, model);
         let (mut all, mut failed) = (BTreeMap::new(), None);
         let _ = model.map_weights(|path, weight, input_axis| {
             if let (Weight::Dense(dense), None) = (weight, &failed) {
-                match WeightFiles::of(files, family, &naming, path, dense.spec(), input_axis, activations) {
+                let reading = Reading { files, family, naming: &naming, activations, blocks };
+                match WeightFiles::of(&reading, path, dense.spec(), input_axis) {
                     Ok(found) => all.extend(found.map(|found| (path.to_string(), found))),
                     Err(error) => failed = Some(error),
                 }
@@ -168,10 +180,29 @@ impl PackedForms {
     pub fn shapes<P: MapWeights>(&self, model: &P) -> P {
         let model = model.in_segments(|stack| self.starts.get(stack).cloned().unwrap_or_default());
         model.map_weights(|path, weight, _| match self.plans.get(path) {
-            Some(plan) => Weight::Quantized(plan.shape()),
+            Some(plan) => plan.shape(),
             None => weight.clone(),
         })
     }
+}
+
+/// What becomes of blocks that llama.cpp's files have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileBlocks {
+    /// Codes, scales and zero points apart: any device multiplies with them.
+    Unpacked,
+    /// As they are, where there is a kernel for their format: for the CPU device, and without a mesh.
+    Kept,
+}
+
+/// Where weights are read from, and how.
+#[derive(Clone, Copy)]
+struct Reading<'a> {
+    files: &'a QuantizedFolder,
+    family: Family,
+    naming: &'a Naming,
+    activations: ActivationQuant,
+    blocks: FileBlocks,
 }
 
 /// Segments that a stack may be cut into: each is compiled on its own.
@@ -197,15 +228,8 @@ struct WeightFiles {
 
 impl WeightFiles {
     /// `None` of a weight that is not there.
-    fn of(
-        files: &QuantizedFolder,
-        family: Family,
-        naming: &Naming,
-        path: &str,
-        spec: &Spec,
-        input_axis: InputAxis,
-        activations: ActivationQuant,
-    ) -> Result<Option<WeightFiles>, Error> {
+    fn of(reading: &Reading<'_>, path: &str, spec: &Spec, input_axis: InputAxis) -> Result<Option<WeightFiles>, Error> {
+        let Reading { files, family, naming, activations, blocks } = *reading;
         let Some(origin) = naming.origin(path) else { return Ok(None) };
         let names: Option<Vec<String>> =
             origin.names(path, &spec.dims).iter().map(|name| found(files, family, name)).collect();
@@ -226,7 +250,12 @@ impl WeightFiles {
                 forms.push(match (spec.storage, spec.dims.as_slice()) {
                     (Storage::Dense(_), _) => LayerForm::default(),
                     (Storage::Packed(packed), [_, inputs]) if has_layout => {
-                        LayerForm::packed(DeviceForm::of(&packed, *inputs, activations), packed.bits)
+                        // Experts are multiplied with all at once, and codes of activations with codes.
+                        let is_kept =
+                            blocks == FileBlocks::Kept && !origin.has_experts() && activations == ActivationQuant::None;
+                        let kept = files.block_format(name).filter(|_| is_kept);
+                        let form = DeviceForm::of(&packed, *inputs, activations);
+                        LayerForm::packed(DeviceForm { blocks: kept, ..form }, packed.bits)
                     }
                     _ => LayerForm::dequantized(),
                 });
@@ -268,7 +297,28 @@ pub(super) struct PackedPlan {
 
 impl PackedPlan {
     /// The weight known by its shape.
-    fn shape(&self) -> QuantizedTensor {
+    #[track_caller]
+    fn shape(&self) -> Weight {
+        match (self.form.blocks, self.blocks_dims()) {
+            (Some(format), Some(dims)) => {
+                Weight::Blocks(BlockTensor::new(Tensor::zeros(DType::U8, &dims), format, self.input_axis))
+            }
+            _ => Weight::Quantized(self.quantized_shape()),
+        }
+    }
+
+    /// The axes of its blocks.
+    fn blocks_dims(&self) -> Option<Vec<usize>> {
+        let row = self.form.blocks?.row_bytes(self.form.inputs)?;
+        let (layers, matrix) = self.dims.split_at_checked(self.dims.len().checked_sub(2)?)?;
+        let outputs = match self.input_axis {
+            InputAxis::First => matrix.get(1)?,
+            InputAxis::Last => matrix.first()?,
+        };
+        Some([layers, &[*outputs, row]].concat())
+    }
+
+    fn quantized_shape(&self) -> QuantizedTensor {
         let shape = QuantizedTensor::of_shape(&self.dims, &self.form.scheme(), self.input_axis);
         let zero_points = self.form.zero_points.map(|dtype| Tensor::zeros(dtype, shape.scales.dims()));
         let order = [&self.dims[..self.dims.len().saturating_sub(2)], &[self.form.inputs]].concat();
@@ -283,6 +333,18 @@ impl PackedPlan {
         path: &str,
         parts: &mut BTreeMap<String, Literal>,
     ) -> Result<LoadedWeight, Error> {
+        let (scheme, file_bits) = (Some(self.form.scheme()), self.file_bits.clone());
+        if let Some(dims) = self.blocks_dims() {
+            let mut bytes = Vec::with_capacity(dims.iter().product());
+            for name in &self.names {
+                bytes.extend(files.read_blocks(name)?);
+            }
+            let path_of_part = format!("{path}.{}", blocks::PART);
+            let literal = Literal::new(DType::U8, dims, bytes)
+                .ok_or_else(|| Error::config(format!("`{path_of_part}` has another size than its files say")))?;
+            parts.insert(path_of_part, literal);
+            return Ok(LoadedWeight { path: path.to_string(), scheme, change: WeightChange::Exact, file_bits });
+        }
         let mut all = DeviceParts::default();
         let (mut signal, mut noise) = (0.0, 0.0);
         for name in &self.names {
@@ -300,7 +362,7 @@ impl PackedPlan {
             all.append(one);
             all.input_scales.push(matrix.input_scale());
         }
-        let shape = trace::shapes_of(&(), |()| self.shape())?;
+        let shape = trace::shapes_of(&(), |()| self.quantized_shape())?;
         let mut put = |part: &str, like: &Tensor, bytes: Vec<u8>| {
             let literal = Literal::new(like.dtype(), like.dims().to_vec(), bytes)
                 .ok_or_else(|| Error::config(format!("`{path}.{part}` has another size than its files say")))?;
@@ -329,7 +391,6 @@ impl PackedPlan {
             0.0 => WeightChange::Exact,
             _ => WeightChange::Requantized(10.0 * (signal / noise).log10()),
         };
-        let (scheme, file_bits) = (Some(self.form.scheme()), self.file_bits.clone());
         Ok(LoadedWeight { path: path.to_string(), scheme, change, file_bits })
     }
 }

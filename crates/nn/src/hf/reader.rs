@@ -12,7 +12,7 @@ use crate::hf::Family;
 use crate::hf::layout::Layout;
 use crate::hf::load::{DenseForms, LeafPlan, plan_leaves};
 use crate::hf::names::Naming;
-use crate::hf::packed::{LoadedWeight, PackedForms, PackedPlan, WeightChange};
+use crate::hf::packed::{FileBlocks, LoadedWeight, PackedForms, PackedPlan, WeightChange};
 use crate::quant::{ActivationQuant, InputAxis, JoinedTensor, MapWeights, TurnedTensor, Weight};
 
 /// A model as its files have it.
@@ -77,7 +77,19 @@ impl<'a, P: Tree + MapWeights> ParameterReader<'a, P> {
         activations: ActivationQuant,
         order: DenseOrder,
     ) -> Result<ParameterReader<'a, P>, Error> {
-        let forms = PackedForms::of(files, family, model, activations)?;
+        ParameterReader::open_blocks(files, family, model, activations, order, FileBlocks::Unpacked)
+    }
+
+    /// The same, and what becomes of blocks that llama.cpp's files have.
+    pub fn open_blocks(
+        files: &'a QuantizedFolder,
+        family: Family,
+        model: &P,
+        activations: ActivationQuant,
+        order: DenseOrder,
+        blocks: FileBlocks,
+    ) -> Result<ParameterReader<'a, P>, Error> {
+        let forms = PackedForms::with_blocks(files, family, model, activations, blocks)?;
         let naming = Naming::in_files(files, family, model);
         let can_turn = |path: &str, axis: InputAxis| {
             let origin = naming.origin(path).filter(|origin| !origin.has_experts());

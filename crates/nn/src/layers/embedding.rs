@@ -32,6 +32,7 @@ impl Embedding {
         match &self.weight {
             Weight::Dense(table) => table.take(0, indices).cast(compute),
             Weight::Quantized(table) => table.rows(indices, compute),
+            Weight::Blocks(table) => table.rows(indices, compute),
             Weight::Recorded(table, _) => Embedding { weight: (**table).clone() }.apply(indices, compute),
             table @ (Weight::InTraining(_) | Weight::Turned(_) | Weight::Joined(_) | Weight::Behind(_)) => {
                 table.dense(compute).take(0, indices)
@@ -50,6 +51,7 @@ impl Embedding {
     pub fn scores(&self, x: &Tensor) -> Tensor {
         match &self.weight {
             Weight::Quantized(table) => table.matmul(x, DType::F32),
+            Weight::Blocks(table) => table.matmul(x, DType::F32),
             Weight::Recorded(table, _) => Embedding { weight: (**table).clone() }.scores(x),
             table => TurnedTensor::new(table.dense(x.dtype())).matmul(x, DType::F32),
         }

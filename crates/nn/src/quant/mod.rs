@@ -16,6 +16,7 @@
 //! ```
 
 mod activations;
+pub(crate) mod blocks;
 mod equation;
 mod form;
 mod host;
@@ -33,6 +34,7 @@ mod turned;
 mod weight;
 
 pub use activations::{QuantizedRows, dequantized_rows, quantized_rows};
+pub use blocks::BlockTensor;
 pub use form::MatmulForm;
 pub use host::nearest_codes;
 pub(crate) use in_training::is_scaled;

@@ -7,7 +7,9 @@ use trace::{Path, Tensor, Tree};
 
 use crate::at_use::at_use;
 use crate::quant::equation::Equation;
-use crate::quant::{InputAxis, JoinedTensor, QuantScheme, QuantizedTensor, TrainedWeight, TurnedTensor, record};
+use crate::quant::{
+    BlockTensor, InputAxis, JoinedTensor, QuantScheme, QuantizedTensor, TrainedWeight, TurnedTensor, record,
+};
 
 /// A weight of a layer. A dense one has the path of its field; a quantized one has the paths of its parts below it.
 #[derive(Clone, Debug)]
@@ -22,6 +24,8 @@ pub enum Weight {
     Behind(Vec<usize>),
     /// Codes and scales.
     Quantized(QuantizedTensor),
+    /// Blocks as a file has them.
+    Blocks(BlockTensor),
     /// One whose inputs are recorded under a name, see [`record_inputs`](crate::quant::record_inputs).
     Recorded(Box<Weight>, Rc<str>),
     /// One of these as a step of training reads it.
@@ -42,6 +46,7 @@ impl Tree for Weight {
             Weight::Joined(joined) => joined.visit(path, f),
             Weight::Behind(_) => {}
             Weight::Quantized(quantized) => quantized.visit(path, f),
+            Weight::Blocks(blocks) => blocks.visit(path, f),
             Weight::Recorded(weight, _) => weight.visit(path, f),
             Weight::InTraining(trained) => trained.visit(path, f),
         }
@@ -54,6 +59,7 @@ impl Tree for Weight {
             Weight::Joined(joined) => Weight::Joined(joined.map(path, f)),
             Weight::Behind(dims) => Weight::Behind(dims.clone()),
             Weight::Quantized(quantized) => Weight::Quantized(quantized.map(path, f)),
+            Weight::Blocks(blocks) => Weight::Blocks(blocks.map(path, f)),
             Weight::Recorded(weight, name) => Weight::Recorded(weight.map(path, f), name.clone()),
             Weight::InTraining(trained) => Weight::InTraining(trained.map(path, f)),
         }
@@ -69,6 +75,7 @@ impl Weight {
             Weight::Joined(joined) => joined.dims(),
             Weight::Behind(dims) => dims,
             Weight::Quantized(quantized) => quantized.values.dims(),
+            Weight::Blocks(blocks) => blocks.dims(),
             Weight::Recorded(weight, _) => weight.dims(),
             Weight::InTraining(trained) => trained.base.dims(),
         }
@@ -90,6 +97,7 @@ impl Weight {
                     .unwrap_or_else(|| trace::refuse(format!("a weight of {dims:?} has no axis {axis}")))
             }
             Weight::Quantized(quantized) => quantized.values.dim(axis),
+            Weight::Blocks(blocks) => blocks.dim(axis),
             Weight::Recorded(weight, _) => weight.dim(axis),
             Weight::InTraining(trained) => trained.base.dim(axis),
         }
@@ -104,6 +112,7 @@ impl Weight {
             Weight::Joined(joined) => joined.dense(dtype),
             Weight::Behind(dims) => refuse_behind(dims),
             Weight::Quantized(quantized) => quantized.dequantized(dtype),
+            Weight::Blocks(blocks) => blocks.dense(dtype),
             Weight::Recorded(weight, _) => weight.dense(dtype),
             Weight::InTraining(trained) => trained.dense(dtype),
         }
@@ -129,6 +138,8 @@ impl Weight {
                     ..quantized.clone()
                 })
             }
+            // Loaded for one device.
+            Weight::Blocks(_) => self.clone(),
             Weight::Recorded(weight, name) => {
                 Weight::Recorded(Box::new(weight.at_use(compute, logical_axes)), name.clone())
             }
@@ -171,6 +182,7 @@ impl Weight {
             }
             Weight::Behind(dims) => refuse_behind(dims),
             Weight::Quantized(quantized) => quantized.matmul(x, result),
+            Weight::Blocks(blocks) => blocks.matmul(x, result),
             Weight::Recorded(weight, name) => {
                 record::push(name, x);
                 weight.matmul_as(x, result)
@@ -186,6 +198,7 @@ impl Weight {
             Weight::Dense(tensor) => x.matmul(&tensor.cast(x.dtype())),
             Weight::Turned(_) | Weight::Joined(_) | Weight::Behind(_) => x.matmul(&self.dense(x.dtype())),
             Weight::Quantized(quantized) => quantized.batched_matmul(x),
+            Weight::Blocks(blocks) => x.matmul(&blocks.dense(x.dtype())),
             Weight::Recorded(weight, _) => weight.batched_matmul(x),
             Weight::InTraining(trained) => x.matmul(&trained.dense(x.dtype())),
         }

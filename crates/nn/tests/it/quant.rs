@@ -1,13 +1,14 @@
 //! Quantized weights against their dequantized ones, in every form of the matmul; quantized KV caches against whole ones.
 
+use hlo::{Attr, OpKind};
 use nn::Init;
 use nn::layers::{Activation, CacheStart, Dispatch, ExpertSizes, KvCacheDType, MixtureOfExperts};
 use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
-use nn::quant::{InputAxis, MapWeights, MatmulForm, QuantScheme, QuantizedTensor};
-use tensor::DType;
-use trace::{Order, Tensor, Tree};
+use nn::quant::{BlockTensor, InputAxis, MapWeights, MatmulForm, QuantScheme, QuantizedTensor};
+use tensor::{BlockFormat, DType, Literal};
+use trace::{Donate, Order, Tensor, Tree};
 
-use crate::harness::{floats, off_by, with_key};
+use crate::harness::{floats, of_floats, of_ints, off_by, run, shape_of, with_key};
 use crate::training::{four, gpt2, llama};
 
 fn scheme(text: &str) -> QuantScheme {
@@ -187,4 +188,77 @@ fn with_shapes(text: &str) -> Llama {
         Llama::init(&key, &llama(None), &RunOptions::default()).quantized(&scheme(text))
     })
     .unwrap()
+}
+
+/// Blocks of a format with small scales.
+fn blocks_of(format: BlockFormat, rows: usize, row_bytes: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..rows * row_bytes).map(|n| (n * 37 + n / 7 + n / 1000) as u8).collect();
+    for block in bytes.chunks_mut(format.bytes()) {
+        let at = if format == BlockFormat::Q6K { 208 } else { 0 };
+        block[at + 1] = 0x20 | block[at + 1] & 0x80;
+        if format == BlockFormat::Q4K {
+            block[3] = 0x24;
+        }
+    }
+    bytes
+}
+
+#[test]
+fn blocks_of_files_are_multiplied_with_as_they_are() {
+    let (inputs, outputs) = (512, 40);
+    for format in BlockFormat::ALL {
+        let row_bytes = format.row_bytes(inputs).unwrap();
+        let bytes = blocks_of(format, outputs, row_bytes);
+        let mut weights = vec![0.0; outputs * inputs];
+        format.decode(&bytes, &mut weights);
+        let blocks = Literal::new(DType::U8, [outputs, row_bytes], bytes).unwrap();
+        let (few, many) = (3, 40);
+        let numbers: Vec<f32> = (0..many * inputs).map(|n| ((n * 29 + n / 11) % 101) as f32 / 50.0 - 1.0).collect();
+        let x = of_floats(&[many, inputs], &numbers);
+        let indices = of_ints(&[4], &[7, 0, 39, 7]);
+        let shapes = (shape_of(&blocks), shape_of(&x), shape_of(&indices));
+        let (function, _) = trace::trace("blocks", &shapes, Donate::Nothing, |(blocks, x, indices)| {
+            let weight = BlockTensor::new(blocks.clone(), format, InputAxis::First);
+            assert_eq!((weight.dims(), weight.dim(-1)), (&[inputs, outputs][..], outputs));
+            let table = nn::layers::Embedding {
+                weight: nn::quant::Weight::Blocks(BlockTensor::new(blocks.clone(), format, InputAxis::Last)),
+            };
+            let products = [few, many].map(|rows| {
+                let x = x.slice(0, 0..rows);
+                nn::quant::Weight::Blocks(weight.clone()).matmul_as(&x, DType::F32)
+            });
+            (products, weight.dense(DType::F32), table.apply(indices, DType::F32))
+        })
+        .unwrap();
+        let product = |rows: usize| -> Vec<f32> {
+            let one = |(i, j): (usize, usize)| {
+                let pairs = numbers[i * inputs..][..inputs].iter().zip(&weights[j * inputs..][..inputs]);
+                pairs.map(|(x, w)| f64::from(*x) * f64::from(*w)).sum::<f64>() as f32
+            };
+            (0..rows).flat_map(|i| (0..outputs).map(move |j| (i, j))).map(one).collect()
+        };
+        let turned: Vec<f32> =
+            (0..inputs).flat_map(|i| (0..outputs).map(move |j| (i, j))).map(|(i, j)| weights[j * inputs + i]).collect();
+        let rows: Vec<f32> = [7, 0, 39, 7].iter().flat_map(|row| &weights[row * inputs..][..inputs]).copied().collect();
+        let expected = [product(few), product(many), turned, rows];
+        // By kernels, and by what the composites stand for: under another name the device does not know them.
+        let mut plain = function.clone();
+        let mut module = plain.module.into_inner();
+        let mut renamed = 0;
+        for op in module.funcs.iter_mut().flat_map(|func| func.ops.iter_mut()) {
+            if op.kind() == Some(OpKind::Composite) {
+                op.attrs.set("name", Attr::string("test.plain"));
+                renamed += 1;
+            }
+        }
+        assert_eq!(renamed, 4);
+        plain.module = hlo::verify(module).unwrap();
+        for (function, how) in [(&function, "kernels"), (&plain, "plain ops")] {
+            let results = run(function, &[blocks.clone(), x.clone(), indices.clone()]);
+            for (n, (actual, expected)) in results.iter().zip(&expected).enumerate() {
+                let off = off_by(&floats(actual), expected);
+                assert!(off < 1e-5, "{} by {how}, result {n}: off by {off}", format.name());
+            }
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nn::hf::{self, ModelConfig, WeightChange};
+use nn::hf::{self, DenseOrder, FileBlocks, ModelConfig, ParameterReader, WeightChange};
 use nn::models::{LanguageModel, Llama, RunOptions};
 use nn::quant::{ActivationQuant, InputAxis, MapWeights, QuantScheme, Weight, ZeroPoints, nearest_codes};
 use tensor::{DType, Literal};
@@ -28,22 +28,33 @@ fn cases(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Whether matrices of the files are in blocks that a device keeps.
+fn has_blocks(files: &QuantizedFolder) -> bool {
+    files.names().any(|name| files.block_format(name).is_some())
+}
+
 /// How far the logits of a case are off, how far they may be, and whether weights had to be rounded to other codes.
-fn compared(case: &Path) -> (f32, f32, bool) {
+fn compared(case: &Path, blocks: FileBlocks) -> (f32, f32, bool) {
     let gguf = case.join("model.gguf");
     let files = QuantizedFolder::open(if gguf.is_file() { &gguf } else { case }).unwrap();
     let config = ModelConfig::parse(&files.config().unwrap().to_string()).unwrap();
     let ModelConfig::Llama(sizes) = &config else { panic!("{} is no Llama", case.display()) };
     let key = Tensor::of(Spec::new(DType::U32, [2]));
     let model = trace::shapes_of(&key, |key| Llama::init(&Key::from_data(key), sizes, &RunOptions::default())).unwrap();
-    let loaded = hf::load_packed(&files, config.family(), &model, ActivationQuant::None).unwrap();
+    let mut reader =
+        ParameterReader::open_blocks(&files, config.family(), &model, ActivationQuant::None, DenseOrder::InOut, blocks)
+            .unwrap();
+    let paths = reader.model().paths();
+    let has_kept = paths.iter().any(|path| path.ends_with(".blocks"));
+    assert_eq!(has_kept, blocks == FileBlocks::Kept && has_blocks(&files), "{}", case.display());
+    let mut inputs: Vec<Literal> = paths.iter().map(|path| reader.read(path).unwrap()).collect();
+    let (loaded, weights) = reader.finish();
     let peer = SafeTensors::open(&case.join("expected.safetensors")).unwrap();
     let (tokens, expected) = (peer.read("tokens").unwrap(), peer.read("logits").unwrap());
     let tokens = Literal::new(tokens.dtype(), [1, tokens.num_elements()], tokens.into_bytes()).unwrap();
-    let mut inputs = loaded.params;
     inputs.push(tokens.clone());
-    let outputs = apply(&(loaded.model, shape_of(&tokens)), &inputs, |(model, tokens)| model.logits(tokens));
-    let is_rounded = loaded.weights.iter().any(|weight| matches!(weight.change, WeightChange::Requantized(_)));
+    let outputs = apply(&(loaded, shape_of(&tokens)), &inputs, |(model, tokens)| model.logits(tokens));
+    let is_rounded = weights.iter().any(|weight| matches!(weight.change, WeightChange::Requantized(_)));
     // The tools round each weight to the type they give; codes and scales on a device do not.
     let most = match peer.entries()["model.layers.0.mlp.down_proj.weight"].dtype {
         _ if is_rounded => 0.05,
@@ -62,8 +73,12 @@ fn quantized_models_have_the_logits_of_their_dequantized_ones() {
     assert!(cases.len() > 40, "only {} cases", cases.len());
     for case in cases {
         let name = case.file_name().unwrap().to_string_lossy().into_owned();
-        let (off, most, is_rounded) = compared(&case);
+        let (off, most, is_rounded) = compared(&case, FileBlocks::Unpacked);
         assert!(off < most, "{name}: off by {off}");
+        if case.join("model.gguf").is_file() {
+            let (off, most, _) = compared(&case, FileBlocks::Kept);
+            assert!(off < most, "{name} in blocks: off by {off}");
+        }
         // Tables of levels become codes of 8 bits.
         assert_eq!(is_rounded, name.starts_with("bitsandbytes-nf4") || name.starts_with("bitsandbytes-fp4"), "{name}");
     }
