@@ -1,6 +1,7 @@
 //! Tests of the device: programs of this repository, programs nobody here wrote, and programs that ask for too much.
 
 mod attention;
+mod blocks;
 mod conformance;
 mod corpus;
 mod guarded;

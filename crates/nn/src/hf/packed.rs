@@ -307,15 +307,15 @@ impl PackedPlan {
         }
     }
 
-    /// The axes of its blocks.
+    /// The axes of its blocks, where the file's rows are as long as ours.
     fn blocks_dims(&self) -> Option<Vec<usize>> {
         let row = self.form.blocks?.row_bytes(self.form.inputs)?;
         let (layers, matrix) = self.dims.split_at_checked(self.dims.len().checked_sub(2)?)?;
-        let outputs = match self.input_axis {
-            InputAxis::First => matrix.get(1)?,
-            InputAxis::Last => matrix.first()?,
+        let (outputs, inputs) = match (self.input_axis, matrix) {
+            (InputAxis::First, [inputs, outputs]) | (InputAxis::Last, [outputs, inputs]) => (*outputs, *inputs),
+            _ => return None,
         };
-        Some([layers, &[*outputs, row]].concat())
+        (inputs == self.form.inputs).then(|| [layers, &[outputs, row]].concat())
     }
 
     fn quantized_shape(&self) -> QuantizedTensor {
@@ -335,9 +335,16 @@ impl PackedPlan {
     ) -> Result<LoadedWeight, Error> {
         let (scheme, file_bits) = (Some(self.form.scheme()), self.file_bits.clone());
         if let Some(dims) = self.blocks_dims() {
-            let mut bytes = Vec::with_capacity(dims.iter().product());
+            let mut bytes = Vec::new();
             for name in &self.names {
-                bytes.extend(files.read_blocks(name)?);
+                let own = files.read_blocks(name)?;
+                if bytes.is_empty() {
+                    bytes = own;
+                    // Only a hint: layers may turn out to be of other sizes.
+                    let _ = bytes.try_reserve_exact(bytes.len().saturating_mul(self.names.len().saturating_sub(1)));
+                } else {
+                    bytes.extend(own);
+                }
             }
             let path_of_part = format!("{path}.{}", blocks::PART);
             let literal = Literal::new(DType::U8, dims, bytes)

@@ -6,9 +6,6 @@ use trace::{Contraction, Path, Precision, Tensor, Tree, composite};
 
 use crate::quant::InputAxis;
 
-/// Rows up to which a matmul reads blocks; with more, they become floats first.
-const FEW_ROWS: usize = 32;
-
 /// A weight of blocks `u8 [.., out, bytes]`. Axes before the last two are layers.
 #[derive(Clone, Debug)]
 pub struct BlockTensor {
@@ -71,12 +68,6 @@ impl BlockTensor {
     pub(crate) fn matmul(&self, x: &Tensor, result: DType) -> Tensor {
         let inputs = x.dim(-1);
         let rows = x.num_elements() / inputs.max(1);
-        if rows > FEW_ROWS {
-            let contraction =
-                Contraction { lhs_sum: vec![x.rank().saturating_sub(1)], rhs_sum: vec![1], ..Contraction::default() };
-            let weight = decoded(&self.blocks, self.format, x.dtype());
-            return x.dot_general(&weight, &contraction, result, Precision::Default);
-        }
         let format = self.format;
         let operands = (x.reshape(&[rows, inputs]), self.blocks.clone());
         let product = composite(BlockFormat::MATMUL, attributes(format), &operands, |(x, blocks)| {

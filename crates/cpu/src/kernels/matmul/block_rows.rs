@@ -24,7 +24,7 @@ pub(super) const VECTOR: usize = 64;
 /// Bytes by which the factor is fetched before it is read.
 const AHEAD: usize = 4096;
 /// Elements of a group that has a minimum.
-pub(super) const GROUP: usize = 32;
+const GROUP: usize = 32;
 
 /// The largest fixed-point numbers of two and of three digits from -128 to 127 each.
 const LARGEST: [f32; 2] = [32_600.0, 8_300_000.0];
@@ -60,8 +60,8 @@ pub(super) trait Codes {
 
 pub(super) struct Q4K;
 pub(super) struct Q6K;
-struct Q4;
-struct Q8;
+pub(super) struct Q4;
+pub(super) struct Q8;
 
 /// Lanes by the number that each of four, or each half, is to have.
 const fn fours(numbers: [i32; 4]) -> [i32; 16] {
@@ -100,7 +100,7 @@ unsafe fn nibbles(bytes: __m512i) -> [__m512i; 2] {
 /// # Safety
 /// Compiled for AVX-512.
 #[inline(always)]
-pub(super) unsafe fn halves(bits: u64) -> __m512 {
+unsafe fn halves(bits: u64) -> __m512 {
     // SAFETY: as above.
     unsafe { _mm512_castps128_ps512(_mm_cvtph_ps(_mm_cvtsi64_si128(bits as i64))) }
 }

@@ -1,7 +1,7 @@
 //! Matmuls with a right factor of [`BlockFormat`]: codes and scales are read where they lie, once, and become numbers in registers.
 //!
-//! With AVX-512 VNNI a few rows are fixed-point numbers of two or three digits, as in `digits`; with AMX more rows of bf16 meet codes as
-//! tiles. All others make one row of the factor floats at a time.
+//! With AVX-512 VNNI a few rows are fixed-point numbers of two or three digits, as in `digits`; with AMX more rows of bf16 meet blocks as
+//! tiles. Other machines make one row of the factor floats at a time. With many rows, some outputs at a time become a dense factor.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -16,11 +16,16 @@ use super::block_rows::Thin;
 use super::block_tiles::Tall;
 use super::pack::{self, Strip, bf16_bits, f16_bits};
 use super::scratch::{Loan, Slot};
+use super::{MatMul, Operand, Target};
 use crate::footprint::{Footprint, Written, product};
 use crate::memory::Packing;
 
 /// Outputs of a task are a multiple of this.
 const UNIT: usize = 32;
+/// Rows up to which blocks are read as they are.
+pub(super) const FEW_ROWS: usize = 32;
+/// Bytes of outputs that are dense at a time, about: they stay in the caches until they are multiplied with.
+const PANEL_BYTES: usize = 2 << 20;
 
 /// `x [m, k]` times the blocks of `[n, k]`, in f32: `[m, n]`.
 #[derive(Clone, Debug)]
@@ -76,6 +81,10 @@ impl BlockMatMul {
     /// one of [`BlockMatMul::new`].
     pub(crate) unsafe fn run(&self, x: *const u8, blocks: *const u8, out: *mut f32, cores: &Cores) {
         let places = Places { x, blocks, out };
+        if self.m > FEW_ROWS {
+            // SAFETY: the caller's promise.
+            return unsafe { self.run_panels(&places, cores) };
+        }
         #[cfg(target_arch = "x86_64")]
         {
             if self.machine.amx && Tall::takes(self) {
@@ -89,6 +98,36 @@ impl BlockMatMul {
         }
         // SAFETY: the caller's promise.
         unsafe { self.run_rows(&places, 0..self.m, cores) }
+    }
+
+    /// Many rows: outputs become a dense factor of the rows' type, some at a time.
+    ///
+    /// # Safety
+    /// As [`BlockMatMul::run`].
+    unsafe fn run_panels(&self, places: &Places, cores: &Cores) {
+        let BlockMatMul { format, m, n, k, dtype, machine } = *self;
+        let row_bytes = k * dtype.size_bytes();
+        let most = (PANEL_BYTES / row_bytes).next_multiple_of(UNIT).max(4 * UNIT).min(n.max(1));
+        let loan = Loan::take(Slot::Panel, most * row_bytes);
+        for first in (0..n).step_by(most) {
+            let outputs = most.min(n - first);
+            let decode = BlockDecode { format, n: outputs, k, dtype, machine };
+            let factor = |row_stride: usize, col_stride: usize| Operand {
+                dtype,
+                packing: Packing::Bytes,
+                row_stride: row_stride as isize,
+                col_stride: col_stride as isize,
+                batch_stride: 0,
+            };
+            let out = Target { dtype: DType::F32, row_stride: n as isize, batch_stride: 0 };
+            let dense = MatMul { batch: 1, m, n: outputs, k, lhs: factor(k, 1), rhs: factor(1, k), out };
+            // SAFETY: rows of the factor, and the loan has room for them as floats; columns of the result.
+            unsafe {
+                decode.run(places.blocks.add(first * self.row_bytes()), loan.at(), cores);
+                let (rhs, to) = (loan.at::<u8>().cast_const(), places.out.add(first).cast());
+                dense.plan(&machine).run(places.x, rhs, to, None, None, cores);
+            }
+        }
     }
 
     /// Some rows, with each row of the factor as floats.
@@ -342,31 +381,40 @@ mod tests {
                 }
             })
             .collect();
-        let number = |at: usize| {
-            let (width, mut bits) = (dtype.size_bytes(), [0; 8]);
-            bits[..width].copy_from_slice(&x[at * width..][..width]);
+        let number = |bytes: &[u8]| {
+            let mut bits = [0; 8];
+            bits[..bytes.len()].copy_from_slice(bytes);
             match dtype {
                 DType::F32 => f64::from(f32::from_bits(u64::from_le_bytes(bits) as u32)),
                 _ => tensor::decode_float(dtype, u64::from_le_bytes(bits)).unwrap(),
             }
         };
+        let numbers: Vec<f64> = x.chunks_exact(dtype.size_bytes()).map(number).collect();
+        let mut expected = Vec::with_capacity(m * n);
+        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let row = &weights[j * k..][..k];
+            let product: f64 = row.iter().enumerate().map(|(p, w)| numbers[i * k + p] * f64::from(*w)).sum();
+            let all: f64 = row.iter().map(|w| f64::from(w.abs())).sum();
+            expected.push((product, all));
+        }
         for machine in machines() {
+            // Rows of 16 bits have 16 bits as fixed-point numbers; dense factors and those of tiles have the rows' type.
+            let is_rounded = m > FEW_ROWS || machine.amx && m > 4;
+            let most = match dtype {
+                DType::F32 => 2e-6,
+                DType::BF16 if is_rounded => 1e-3,
+                _ if is_rounded => 1e-4,
+                _ => 6e-5,
+            };
             let work = BlockMatMul::new(format, [m, n, k], dtype, &machine).unwrap();
             for threads in [1, 2] {
                 let cores = Cores { machine, pool: Pool::new(threads) };
                 let mut out = vec![f32::NAN; m * n];
                 // SAFETY: arrays of the sizes that the work has.
                 unsafe { work.run(x.as_ptr(), blocks.as_ptr(), out.as_mut_ptr(), &cores) };
-                for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-                    let row = &weights[j * k..][..k];
-                    let expected: f64 = row.iter().enumerate().map(|(p, w)| number(i * k + p) * f64::from(*w)).sum();
-                    let all: f64 = row.iter().map(|w| f64::from(w.abs())).sum();
-                    let off = (f64::from(out[i * n + j]) - expected).abs() / all;
-                    let most = if dtype == DType::F32 { 2e-6 } else { 6e-5 };
-                    assert!(
-                        off < most,
-                        "{format:?} [{m}, {n}, {k}] {dtype} at [{i}, {j}]: off by {off:e}, {machine:?}"
-                    );
+                for (at, (out, (product, all))) in out.iter().zip(&expected).enumerate() {
+                    let off = (f64::from(*out) - product).abs() / all;
+                    assert!(off < most, "{format:?} [{m}, {n}, {k}] {dtype} at {at}: off by {off:e}, {machine:?}");
                 }
             }
         }
@@ -384,6 +432,8 @@ mod tests {
             check(format, [1, 1, format.elements()], DType::BF16);
             check(format, [9, 3, 5 * format.elements()], DType::BF16);
         }
+        // More outputs than are dense at a time.
+        check(BlockFormat::Q4K, [33, 133, 8192], DType::BF16);
     }
 
     #[test]

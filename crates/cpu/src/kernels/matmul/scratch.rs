@@ -75,10 +75,12 @@ pub(super) enum Slot {
     Group,
     /// Sums of some groups, for all threads, owned by the caller's thread.
     Totals,
+    /// Some columns of the right matrix that were made dense, for all threads, owned by the caller's thread.
+    Panel,
 }
 
 thread_local! {
-    static SLOTS: [Cell<Option<Scratch>>; 6] = const { [const { Cell::new(None) }; 6] };
+    static SLOTS: [Cell<Option<Scratch>>; 7] = const { [const { Cell::new(None) }; 7] };
 }
 
 /// A thread's piece of memory on loan: it goes back when this is dropped.

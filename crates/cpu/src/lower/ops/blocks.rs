@@ -10,8 +10,16 @@ use crate::error::Error;
 use crate::kernels::matmul::{BlockDecode, BlockMatMul};
 use crate::lower::block::Lowering;
 
+fn name(op: &Op) -> &str {
+    op.attr("name").and_then(Attr::as_str).unwrap_or_default()
+}
+
+/// Whether a composite is one of these by its name.
+pub(crate) fn is_known(op: &Op) -> bool {
+    [BlockFormat::MATMUL, BlockFormat::DECODE].contains(&name(op))
+}
+
 pub(crate) fn lower(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>, Error> {
-    let name = op.attr("name").and_then(Attr::as_str).unwrap_or_default();
     let format = match op.attr("composite_attributes") {
         Some(Attr::Dict(attrs)) => attrs.get(BlockFormat::ATTRIBUTE).and_then(Attr::as_str),
         _ => None,
@@ -20,7 +28,7 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>, 
     let [operands, results] = [op.operands.clone(), op.results().collect()]
         .map(|values| values.into_iter().map(|value| lowering.array_type(value)).collect::<Result<Vec<_>, Error>>());
     let (operands, results) = (operands?, results?);
-    match (name, operands.as_slice(), results.as_slice()) {
+    match (name(op), operands.as_slice(), results.as_slice()) {
         (BlockFormat::MATMUL, [(dtype, x), (DType::U8, blocks)], [(DType::F32, out)]) => {
             let (&[m, k], &[n, bytes]) = (x.as_slice(), blocks.as_slice()) else { return Ok(None) };
             if out[..] != [m, n] || format.row_bytes(k) != Some(bytes) {

@@ -41,6 +41,7 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>, id: OpId) -> Result<(), Error> 
         Some(K::SdyManualComputation) => manual::computation(lowering, op),
         Some(K::CreateToken | K::AfterAll) => lowering.result_slot(op.first_result).map(|_| Some(())),
         Some(K::DotGeneral | K::Dot) => contraction::dot(lowering, id),
+        Some(K::Composite) if blocks::is_known(op) => blocks::lower(lowering, op),
         Some(K::Composite) => paged::attention(lowering, op),
         Some(K::Convolution) => convolution::convolution(lowering, op),
         Some(K::Concatenate) => movement::concatenate(lowering, op),
@@ -56,7 +57,6 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>, id: OpId) -> Result<(), Error> 
         Some(K::SelectAndScatter) => windows::select_and_scatter(lowering, op),
         Some(K::RngBitGenerator) => random::bits(lowering, op),
         Some(K::Fft) => fourier::fft(lowering, op),
-        Some(K::Composite) => blocks::lower(lowering, op),
         _ => Ok(None),
     }?;
     match done {
