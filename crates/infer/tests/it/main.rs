@@ -1,6 +1,7 @@
 //! The engine against transformers, and against itself: a request gets the tokens that it gets alone.
 
 mod answers;
+mod blocks;
 mod drafts;
 mod embeddings;
 mod fits;

@@ -24,8 +24,8 @@ use crate::memory::Packing;
 const UNIT: usize = 32;
 /// Rows up to which blocks are read as they are.
 pub(super) const FEW_ROWS: usize = 32;
-/// Bytes of outputs that are dense at a time, about: they stay in the caches until they are multiplied with.
-const PANEL_BYTES: usize = 2 << 20;
+/// Outputs that are dense at a time: enough for the matmul's own blocks, few enough for the caches. Fewer in tests.
+const PANEL: usize = if cfg!(test) { 128 } else { 512 };
 
 /// `x [m, k]` times the blocks of `[n, k]`, in f32: `[m, n]`.
 #[derive(Clone, Debug)]
@@ -107,7 +107,7 @@ impl BlockMatMul {
     unsafe fn run_panels(&self, places: &Places, cores: &Cores) {
         let BlockMatMul { format, m, n, k, dtype, machine } = *self;
         let row_bytes = k * dtype.size_bytes();
-        let most = (PANEL_BYTES / row_bytes).next_multiple_of(UNIT).max(4 * UNIT).min(n.max(1));
+        let most = PANEL.min(n.max(1));
         let loan = Loan::take(Slot::Panel, most * row_bytes);
         for first in (0..n).step_by(most) {
             let outputs = most.min(n - first);
@@ -433,7 +433,7 @@ mod tests {
             check(format, [9, 3, 5 * format.elements()], DType::BF16);
         }
         // More outputs than are dense at a time.
-        check(BlockFormat::Q4K, [33, 133, 8192], DType::BF16);
+        check(BlockFormat::Q4K, [33, 133, 512], DType::BF16);
     }
 
     #[test]
