@@ -78,6 +78,8 @@ pub(crate) enum Command {
     Fit(Box<FitArgs>),
     /// Why a program does not fit or is slow, and what to change: fixes tried with the real compiler.
     Explain(Box<ExplainArgs>),
+    /// Make a program faster on a slice: kernels, precision, memory and flags, each tried with the real compiler.
+    Tune(Box<TuneArgs>),
     /// Run a StableHLO program on a TPU, a GPU or this machine's CPU: print, save, compare or time its results.
     Run(Box<RunArgs>),
     /// Train a model described by a file; run again, it goes on where it ended.
@@ -512,6 +514,33 @@ pub(crate) struct ExplainArgs {
     /// Operations, buffers and sources shown.
     #[arg(long, default_value_t = 8, value_name = "N")]
     pub(crate) top: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TuneArgs {
+    #[command(flatten)]
+    pub(crate) question: QuestionArgs,
+    /// Time in which new compilations begin, as in 10m.
+    #[arg(long, default_value = "10m", value_name = "TIME")]
+    pub(crate) budget: String,
+    /// Order in which flags are tried, and numbers that results are compared on.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Leave compiler flags as they are.
+    #[arg(long)]
+    pub(crate) no_flags: bool,
+    /// Write the tuned program: text, or bytecode if the name ends in .bc. Kernels are composites, so that any compiler takes it.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// The tuned program with the kernels of this slice's TPUs in it, for runtimes that do not know our composites.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out_kernels: Option<PathBuf>,
+    /// The same program at smaller sizes: it gets the same changes, and its results are compared in place of the program's own.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) check_on: Option<PathBuf>,
+    /// Write the smaller program with the same changes.
+    #[arg(long, value_name = "FILE", requires = "check_on")]
+    pub(crate) out_check: Option<PathBuf>,
 }
 
 /// What a step is and what it costs.

@@ -52,6 +52,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Plan(args) => commands::plan::run(&args, &output),
         Command::Fit(args) => commands::fit::run(&args, &output),
         Command::Explain(args) => commands::explain::run(&args, &output),
+        Command::Tune(args) => commands::tune::run(&args, &output),
         Command::Run(args) => commands::run::run(&args, &output),
         Command::Profile(args) => commands::profile::run(&args, &output),
         Command::Accuracy(args) => commands::accuracy::run(&args, &output),

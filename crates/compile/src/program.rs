@@ -45,9 +45,15 @@ impl Program {
         Program::read(std::fs::read(path).map_err(|error| CompileError::io("reading", path, error))?)
     }
 
-    /// A program that was made here: written as a portable artifact, or as text where it holds what artifacts cannot.
+    /// A program that was made here: written as a portable artifact, or as text where it holds what artifacts cannot. libtpu 0.0.51 takes
+    /// ops of CHLO in text only.
     pub fn from_module(module: hlo::Verified) -> Program {
-        let bytes = hlo::bytecode::write(&module).unwrap_or_else(|_| hlo::text::print(&module).into_bytes());
+        let mut ops = module.funcs.iter().flat_map(|func| &func.ops);
+        let artifact = match ops.any(|op| op.name.as_str().starts_with("chlo.")) {
+            true => None,
+            false => hlo::bytecode::write(&module).ok(),
+        };
+        let bytes = artifact.unwrap_or_else(|| hlo::text::print(&module).into_bytes());
         Program { bytes, module, digest: OnceLock::new() }
     }
 

@@ -32,6 +32,7 @@ pub mod ir;
 mod kernel;
 pub mod kernels;
 mod lower;
+mod recognise;
 mod text;
 mod vmem;
 mod writer;
@@ -49,4 +50,5 @@ pub use kernel::{
     AxisId, BlockSpec, Buffers, CostEstimate, GridAxis, Kernel, KernelMemory, Reference, ReferenceRole, Semantics,
 };
 pub use lower::{KernelTarget, Lowered, lower};
+pub use recognise::{FoundAttention, Recognised, RecognisedExperts, recognise, recognise_experts};
 pub use writer::{Val, Writer};

@@ -108,6 +108,8 @@ pub enum Error {
     Unreadable(xla::Error),
     /// The compiler left out something that is always there.
     Missing(&'static str),
+    /// Kernels could not be put into the program.
+    Kernel(kernel::Error),
 }
 
 impl Error {
@@ -164,7 +166,9 @@ impl Error {
             Error::TooLarge(_) => "`tpu explain` says what fills the memory and what helps".into(),
             Error::NothingToApply => "apply the flags that are printed, or choose another slice".into(),
             Error::Compile(error) => error.remedy(),
-            Error::Unreadable(_) | Error::Missing(_) => "this is a bug; please report it with the program".into(),
+            Error::Unreadable(_) | Error::Missing(_) | Error::Kernel(_) => {
+                "this is a bug; please report it with the program".into()
+            }
         }
     }
 }
@@ -232,6 +236,7 @@ impl fmt::Display for Error {
             Error::Compile(error) => error.fmt(f),
             Error::Unreadable(_) => f.write_str("what the compiler returned cannot be read"),
             Error::Missing(what) => write!(f, "the compiler returned no {what}"),
+            Error::Kernel(_) => f.write_str("kernels cannot be put into the program"),
         }
     }
 }
@@ -242,6 +247,7 @@ impl std::error::Error for Error {
             Error::Program(error) => Some(error),
             Error::Compile(error) => error.source(),
             Error::Unreadable(error) => Some(error),
+            Error::Kernel(error) => Some(error),
             _ => None,
         }
     }

@@ -40,6 +40,7 @@ mod simulate;
 #[cfg(test)]
 mod tests;
 mod torus;
+mod tune;
 mod work;
 
 pub use advice::{Advice, AdviceKind, Roofline, RooflineOp};
@@ -58,4 +59,8 @@ pub use price::{OpPrice, OpPricer, OpWork, PricedClass, StatedWork};
 pub use quality::{INT4_COST, INT8_COST};
 pub use simulate::{OpCost, Simulation, simulate};
 pub use torus::{Group, IciTorus, TorusSpan};
+pub use tune::{
+    Exact, ResultCheck, ResultDifference, TuneComparison, TuneConfirm, TuneFlags, TuneMeasure, TuneOutcome,
+    TuneRequest, TuneTrial, Tuned, tune, tuned_page,
+};
 pub use work::{Matmul, Work};

@@ -62,6 +62,7 @@ mod slices;
 pub(crate) mod ssh;
 pub(crate) mod train;
 pub(crate) mod transcribe;
+pub(crate) mod tune;
 #[cfg(feature = "cloud")]
 pub(crate) mod up;
 pub(crate) mod weights;

@@ -49,3 +49,4 @@ mod signals;
 mod slices;
 mod train;
 mod train_data;
+mod tune;

@@ -9,5 +9,6 @@ mod lower;
 mod norm;
 mod paged;
 mod quantized;
+mod recognise;
 mod refused;
 mod text;

@@ -7,7 +7,7 @@ mod entry;
 mod larger_slice;
 mod offload;
 mod quantize;
-mod recompute;
+pub(crate) mod recompute;
 mod shard;
 mod shard_gspmd;
 mod smaller_batch;

@@ -18,6 +18,18 @@ enum Extent {
     Cheap,
     /// All but what the layers take.
     Everything,
+    /// What is computed from scores: from matmuls whose results are larger than their factors.
+    Scores,
+}
+
+/// The program in which loops save neither scores of attention nor what is computed from them; `None` where none does.
+pub(crate) fn scores(program: &Program) -> Result<Option<Program>, Error> {
+    again(program, Extent::Scores)
+}
+
+/// The program in which loops save no activations that cost no matmul; `None` where none does.
+pub(crate) fn cheap_activations(program: &Program) -> Result<Option<Program>, Error> {
+    again(program, Extent::Cheap)
 }
 
 pub(super) fn cheap(situation: &Situation<'_>) -> Result<Option<Proposal>, Error> {
@@ -111,8 +123,11 @@ impl Plan {
         for n in 0..plan.stacks.len() {
             let stack = &plan.stacks[n];
             let is_input = matches!(func.value(stack.source).definition, Definition::Argument(..));
-            let is_wanted = extent == Extent::Everything || !is_matmul(func, stack.source);
+            let is_wanted = extent != Extent::Cheap || !is_matmul(func, stack.source);
             plan.dropped[n] = stack.reads.is_some() && !is_input && is_wanted;
+        }
+        if extent == Extent::Scores {
+            plan.keep_all_but_scores(func);
         }
         // What cannot be computed from the others stays, which may let others be computed.
         loop {
@@ -123,6 +138,26 @@ impl Plan {
             }
         }
         plan.dropped.contains(&true).then_some(plan)
+    }
+
+    /// Of the stacks that may be dropped those stay that scores are not read for: the others are computed from scores without
+    /// another matmul. Dropped one by one, since one of them may be computed from another.
+    fn keep_all_but_scores(&mut self, func: &Func) {
+        let may = std::mem::replace(&mut self.dropped, vec![false; self.stacks.len()]);
+        loop {
+            let found = (0..may.len()).find(|&n| may[n] && !self.dropped[n] && self.is_of_scores(func, n));
+            match found {
+                Some(n) => self.dropped[n] = true,
+                None => break,
+            }
+        }
+    }
+
+    fn is_of_scores(&mut self, func: &Func, n: usize) -> bool {
+        self.dropped[n] = true;
+        let needed = self.needed(func, n, Extent::Scores);
+        self.dropped[n] = false;
+        needed.is_some_and(|ops| ops.iter().any(|&id| has_grown(func, func.op(id))))
     }
 
     /// The stack that holds a value and stays.
@@ -155,7 +190,12 @@ impl Plan {
                         continue;
                     }
                     let op = func.op(id);
-                    if !may_repeat(op) || (extent == Extent::Cheap && is_costly(op)) {
+                    let is_too_costly = match extent {
+                        Extent::Everything => false,
+                        Extent::Cheap => is_costly(op),
+                        Extent::Scores => is_costly(op) && !has_grown(func, op),
+                    };
+                    if !may_repeat(op) || is_too_costly {
                         return None;
                     }
                     pending.extend(inputs(func, op));
@@ -372,6 +412,14 @@ fn is_costly(op: &Op) -> bool {
     let Some(kind) = op.kind() else { return true };
     let is_light = kind.is_movement() || matches!(kind, K::DynamicSlice | K::Iota | K::Constant | K::Reduce);
     !(is_light || hlo::cost::fuses_elementwise(kind))
+}
+
+/// Whether a batch of matmuls gives more numbers than it reads, as scores of queries and keys do.
+fn has_grown(func: &Func, op: &Op) -> bool {
+    let Some(Attr::Dot(dot)) = op.attr("dot_dimension_numbers") else { return false };
+    let elements = |value: Value| func.ty(value).as_tensor().and_then(|ty| ty.num_elements()).unwrap_or(u64::MAX);
+    let read = op.operands.iter().fold(0u64, |sum, &value| sum.saturating_add(elements(value)));
+    !dot.lhs_batching.is_empty() && elements(op.first_result) > read
 }
 
 /// Whether a value is the result of something costly, as it is or moved.

@@ -2,3 +2,4 @@
 
 mod report;
 mod search;
+mod tune;

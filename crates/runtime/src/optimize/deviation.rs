@@ -128,6 +128,13 @@ fn of_array(before: &Literal, after: &Literal) -> f64 {
     if most == 0.0 { 0.0 } else { most / largest }
 }
 
+/// Whether all numbers of an array are finite.
+pub(super) fn is_finite(literal: &Literal) -> bool {
+    let dtype = literal.dtype();
+    let part = dtype.complex_part().unwrap_or(dtype);
+    !part.is_float() || floats(part, literal).iter().all(|x| x.is_finite())
+}
+
 fn floats(part: DType, literal: &Literal) -> Vec<f64> {
     let read = |bytes: &[u8]| {
         let mut word = [0; 8];

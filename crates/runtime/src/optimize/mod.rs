@@ -23,4 +23,4 @@ mod deviation;
 mod trial;
 
 pub use deviation::deviation;
-pub use trial::{OptimizationTrial, Optimized, optimize};
+pub use trial::{OptimizationTrial, Optimized, ResultMove, compare_programs, optimize};

@@ -8,7 +8,7 @@ use compile::optimize::{ProgramMetrics, ProgramOptimizer, RewriteStep};
 use compile::{CompileRequest, Program, SliceCompiler};
 use tensor::Literal;
 
-use super::deviation::{Tried, deviations, sensitivities};
+use super::deviation::{Tried, deviations, is_finite, sensitivities};
 use crate::backend::Backend;
 use crate::error::Error;
 
@@ -92,6 +92,39 @@ fn compare(
     }
     let most = |results: Vec<f64>| results.into_iter().fold(0.0, f64::max);
     Ok((Some(most(moved)), sensitivity.map(most)))
+}
+
+/// How far one result moved between two programs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ResultMove {
+    /// How far, see [`deviation`](super::deviation()).
+    pub deviation: f64,
+    /// How far it moves when the f32 samples move by half a unit of bf16.
+    pub sensitivity: f64,
+    /// Whether all its numbers are finite.
+    pub is_finite: bool,
+}
+
+/// Runs two programs on the same samples, as they are written, and says how far each result moved.
+pub fn compare_programs(
+    backend: &Backend,
+    before: &Program,
+    after: &Program,
+    samples: &[Arc<Literal>],
+) -> Result<Vec<ResultMove>, Error> {
+    let tried = Tried::new(backend, before)?;
+    let expected = tried.run(samples)?;
+    let moved = deviations(&expected, &Tried::new(backend, after)?.run(samples)?);
+    if moved.len() != expected.len() {
+        return Err(Error::Optimization("the programs differ in the number of their results".into()));
+    }
+    let sensitivity = sensitivities(&tried, samples, &expected)?;
+    let one = |((deviation, sensitivity), literal): ((f64, f64), &Literal)| ResultMove {
+        deviation,
+        sensitivity,
+        is_finite: is_finite(literal),
+    };
+    Ok(moved.into_iter().zip(sensitivity).zip(&expected).map(one).collect())
 }
 
 fn measure(program: &Program, trial: &OptimizationTrial<'_>) -> Result<ProgramMetrics, Error> {

@@ -1,0 +1,177 @@
+"""Programs as users of JAX write them, exported as StableHLO: training steps of a GPT-2 and a Llama, and a Mixtral prefill.
+
+python programs_jax.py NAME full FOLDER writes NAME.mlir; with small it writes NAME.small.mlir, the same program at sizes that run on a CPU.
+"""
+
+import pathlib
+import sys
+
+import jax
+import jax.numpy as jnp
+
+GPT2 = {
+    "full": dict(layers=12, width=768, heads=12, vocab=50257, batch=8, length=1024),
+    "small": dict(layers=2, width=128, heads=2, vocab=256, batch=2, length=128),
+}
+LLAMA_TRAIN = {
+    "full": dict(layers=4, width=2048, heads=32, kv_heads=8, hidden=8192, vocab=32000, batch=2, length=2048),
+    "small": dict(layers=2, width=128, heads=4, kv_heads=2, hidden=256, vocab=256, batch=2, length=128),
+}
+MIXTRAL = {
+    "full": dict(layers=4, width=2048, heads=32, kv_heads=8, hidden=7168, experts=8, vocab=32000, batch=1, length=4096),
+    "small": dict(layers=2, width=128, heads=4, kv_heads=2, hidden=256, experts=4, vocab=256, batch=1, length=256),
+}
+
+
+def layer_norm(x, scale, bias):
+    x = x.astype(jnp.float32)
+    mean = x.mean(-1, keepdims=True)
+    variance = ((x - mean) ** 2).mean(-1, keepdims=True)
+    return ((x - mean) * jax.lax.rsqrt(variance + 1e-5) * scale + bias).astype(jnp.bfloat16)
+
+
+def gpt2(layers, width, heads, vocab, batch, length):
+    """One step of training: unrolled layers, attention by einsum and softmax, AdamW."""
+
+    def init():
+        zeros = lambda *dims: jax.ShapeDtypeStruct(dims, jnp.float32)
+        block = lambda: dict(
+            ln1=zeros(width), ln1b=zeros(width), qkv=zeros(width, 3 * width), out=zeros(width, width),
+            ln2=zeros(width), ln2b=zeros(width), up=zeros(width, 4 * width), down=zeros(4 * width, width),
+        )
+        return dict(
+            wte=zeros(vocab, width), wpe=zeros(length, width), blocks=[block() for _ in range(layers)],
+            lnf=zeros(width), lnfb=zeros(width),
+        )
+
+    def attention(p, x):
+        b, t, _ = x.shape
+        qkv = x @ p["qkv"].astype(x.dtype)
+        q, k, v = (y.reshape(b, t, heads, width // heads) for y in jnp.split(qkv, 3, -1))
+        scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / jnp.sqrt(width // heads).astype(x.dtype)
+        mask = jnp.tril(jnp.ones((t, t), bool))
+        scores = jnp.where(mask, scores.astype(jnp.float32), jnp.finfo(jnp.float32).min)
+        weights = jax.nn.softmax(scores, -1).astype(x.dtype)
+        y = jnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(b, t, width)
+        return y @ p["out"].astype(x.dtype)
+
+    def loss(params, tokens):
+        x = (params["wte"][tokens] + params["wpe"]).astype(jnp.bfloat16)
+        for p in params["blocks"]:
+            x = x + attention(p, layer_norm(x, p["ln1"], p["ln1b"]))
+            h = layer_norm(x, p["ln2"], p["ln2b"])
+            x = x + jax.nn.gelu(h @ p["up"].astype(x.dtype)) @ p["down"].astype(x.dtype)
+        x = layer_norm(x, params["lnf"], params["lnfb"])
+        logits = (x @ params["wte"].T.astype(x.dtype)).astype(jnp.float32)
+        labels = jnp.roll(tokens, -1, 1)
+        picked = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[..., None], -1)
+        return -picked.mean()
+
+    def step(params, m, v, tokens):
+        value, gradient = jax.value_and_grad(loss)(params, tokens)
+        m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, gradient)
+        v = jax.tree.map(lambda v, g: 0.95 * v + 0.05 * g * g, v, gradient)
+        new = jax.tree.map(lambda p, m, v: p - 3e-4 * (m / (jnp.sqrt(v) + 1e-3) + 0.1 * p), params, m, v)
+        return new, m, v, value
+
+    params = init()
+    return jax.jit(step), (params, params, params, jax.ShapeDtypeStruct((batch, length), jnp.int32))
+
+
+def rms_norm(x, scale):
+    wide = x.astype(jnp.float32)
+    return (wide * jax.lax.rsqrt((wide * wide).mean(-1, keepdims=True) + 1e-5)).astype(x.dtype) * scale
+
+
+def rotary(x):
+    d, t = x.shape[-1], x.shape[1]
+    angles = jnp.arange(t)[:, None] * (10000.0 ** (-jnp.arange(0, d, 2) / d))
+    sin, cos = jnp.sin(angles)[None, :, None], jnp.cos(angles)[None, :, None]
+    a, b = jnp.split(x.astype(jnp.float32), 2, -1)
+    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1).astype(x.dtype)
+
+
+def mixtral(layers, width, heads, kv_heads, hidden, experts, vocab, batch, length):
+    """Prefill: layers scanned, GQA by jnp.repeat, top-2 experts by one-hot weights over all of them."""
+    head = width // heads
+    spec = lambda *dims: jax.ShapeDtypeStruct((layers, *dims), jnp.bfloat16)
+    stacked = dict(
+        ln1=spec(width), q=spec(width, heads * head), kv=spec(width, 2 * kv_heads * head), o=spec(heads * head, width),
+        ln2=spec(width), gate=spec(width, experts), w1=spec(experts, width, hidden), w3=spec(experts, width, hidden),
+        w2=spec(experts, hidden, width),
+    )
+
+    def layer(x, p):
+        b, t, _ = x.shape
+        h = rms_norm(x, p["ln1"])
+        q = rotary((h @ p["q"]).reshape(b, t, heads, head))
+        k, v = (y.reshape(b, t, kv_heads, head) for y in jnp.split(h @ p["kv"], 2, -1))
+        k, v = (jnp.repeat(y, heads // kv_heads, axis=2) for y in (rotary(k), v))
+        scores = jnp.einsum("bqhd,bkhd->bhqk", q, k).astype(jnp.float32) * head**-0.5
+        visible = jnp.arange(t)[:, None] >= jnp.arange(t)[None, :]
+        weights = jax.nn.softmax(jnp.where(visible, scores, -1e30), -1).astype(x.dtype)
+        x = x + jnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(b, t, width) @ p["o"]
+        h = rms_norm(x, p["ln2"])
+        probabilities, chosen = jax.lax.top_k(jax.nn.softmax((h @ p["gate"]).astype(jnp.float32)), 2)
+        probabilities = (probabilities / probabilities.sum(-1, keepdims=True)).astype(x.dtype)
+        weight = (jax.nn.one_hot(chosen, experts, dtype=x.dtype) * probabilities[..., None]).sum(-2)
+        up = jax.nn.silu(jnp.einsum("btd,edf->btef", h, p["w1"])) * jnp.einsum("btd,edf->btef", h, p["w3"])
+        return x + jnp.einsum("btef,efd,bte->btd", up, p["w2"], weight), None
+
+    def prefill(embedding, stacked, final, tokens):
+        x, _ = jax.lax.scan(layer, embedding[tokens], stacked)
+        return rms_norm(x[:, -1], final) @ embedding.T
+
+    embedding = jax.ShapeDtypeStruct((vocab, width), jnp.bfloat16)
+    final = jax.ShapeDtypeStruct((width,), jnp.bfloat16)
+    return jax.jit(prefill), (embedding, stacked, final, jax.ShapeDtypeStruct((batch, length), jnp.int32))
+
+
+def llama_train(layers, width, heads, kv_heads, hidden, vocab, batch, length):
+    """One step of training: layers scanned, GQA by grouped einsums, momentum."""
+    head, group = width // heads, heads // kv_heads
+    spec = lambda *dims: jax.ShapeDtypeStruct(dims, jnp.float32)
+    params = dict(
+        embed=spec(vocab, width), final=spec(width), head=spec(width, vocab),
+        layers=dict(
+            ln1=spec(layers, width), q=spec(layers, width, heads * head), kv=spec(layers, width, 2 * kv_heads * head),
+            o=spec(layers, heads * head, width), ln2=spec(layers, width), gate=spec(layers, width, hidden),
+            up=spec(layers, width, hidden), down=spec(layers, hidden, width),
+        ),
+    )
+
+    def layer(x, p):
+        b, t, _ = x.shape
+        p = jax.tree.map(lambda w: w.astype(x.dtype), p)
+        h = rms_norm(x, p["ln1"])
+        q = rotary((h @ p["q"]).reshape(b, t, heads, head)).reshape(b, t, kv_heads, group, head)
+        k, v = (y.reshape(b, t, kv_heads, head) for y in jnp.split(h @ p["kv"], 2, -1))
+        scores = jnp.einsum("bqkgd,bskd->bkgqs", q, rotary(k)).astype(jnp.float32) / head**0.5
+        visible = jnp.arange(t)[:, None] >= jnp.arange(t)[None, :]
+        weights = jax.nn.softmax(jnp.where(visible, scores, -1e30), -1).astype(x.dtype)
+        x = x + jnp.einsum("bkgqs,bskd->bqkgd", weights, v).reshape(b, t, width) @ p["o"]
+        h = rms_norm(x, p["ln2"])
+        return x + (jax.nn.silu(h @ p["gate"]) * (h @ p["up"])) @ p["down"], None
+
+    def loss(params, tokens):
+        x, _ = jax.lax.scan(layer, params["embed"][tokens].astype(jnp.bfloat16), params["layers"])
+        logits = (rms_norm(x, params["final"].astype(x.dtype)) @ params["head"].astype(x.dtype)).astype(jnp.float32)
+        labels = jnp.roll(tokens, -1, 1)
+        return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[..., None], -1).mean()
+
+    def step(params, momentum, tokens):
+        value, gradient = jax.value_and_grad(loss)(params, tokens)
+        momentum = jax.tree.map(lambda m, g: 0.9 * m + g, momentum, gradient)
+        return jax.tree.map(lambda p, m: p - 1e-3 * m, params, momentum), momentum, value
+
+    return jax.jit(step), (params, params, jax.ShapeDtypeStruct((batch, length), jnp.int32))
+
+
+PROGRAMS = {"gpt2": (gpt2, GPT2), "llama_train": (llama_train, LLAMA_TRAIN), "mixtral": (mixtral, MIXTRAL)}
+
+if __name__ == "__main__":
+    name, size, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+    make, sizes = PROGRAMS[name]
+    function, arguments = make(**sizes[size])
+    path = folder / (f"{name}.mlir" if size == "full" else f"{name}.{size}.mlir")
+    path.write_text(function.lower(*arguments).as_text())

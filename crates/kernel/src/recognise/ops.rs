@@ -1,0 +1,133 @@
+//! The ops of one region: who reads a value, and what their attributes say of axes.
+
+use std::collections::HashMap;
+
+use hlo::dims::DotDims;
+use hlo::{Attr, Definition, Func, Keyword, Op, OpId, OpKind, Value};
+
+use super::layout::{Label, Layout};
+
+/// The ops of a region in order, and who reads a value.
+pub(super) struct Ops<'a> {
+    pub(super) func: &'a Func,
+    pub(super) order: &'a [OpId],
+    /// For each value the positions that read it; `None` for readers in other regions.
+    readers: HashMap<Value, Vec<Option<usize>>>,
+    places: HashMap<OpId, usize>,
+    matmuls: Vec<usize>,
+}
+
+impl<'a> Ops<'a> {
+    pub(super) fn of(func: &'a Func, order: &'a [OpId]) -> Ops<'a> {
+        let places: HashMap<OpId, usize> = order.iter().enumerate().map(|(n, &id)| (id, n)).collect();
+        let mut readers: HashMap<Value, Vec<Option<usize>>> = HashMap::new();
+        for id in func.walk() {
+            for &operand in &func.op(id).operands {
+                readers.entry(operand).or_default().push(places.get(&id).copied());
+            }
+        }
+        let is_matmul = |n: &usize| func.op(order[*n]).kind() == Some(OpKind::DotGeneral);
+        let matmuls = (0..order.len()).filter(is_matmul).collect();
+        Ops { func, order, readers, places, matmuls }
+    }
+
+    pub(super) fn matmuls(&self) -> &[usize] {
+        &self.matmuls
+    }
+
+    pub(super) fn op(&self, position: usize) -> &'a Op {
+        self.func.op(self.order[position])
+    }
+
+    /// Where a value is defined in this region; `None` where it comes from outside.
+    pub(super) fn defined(&self, value: Value) -> Option<usize> {
+        match self.func.value(value).definition {
+            Definition::Result(id, _) => self.places.get(&id).copied(),
+            Definition::Argument(..) => None,
+        }
+    }
+
+    /// The first position that reads a value, directly or in a region of its own.
+    pub(super) fn first_reader(&self, value: Value) -> usize {
+        let first = self.order.iter().position(|&id| self.reads(id, value));
+        first.unwrap_or(self.order.len().saturating_sub(1))
+    }
+
+    fn reads(&self, id: OpId, value: Value) -> bool {
+        let op = self.func.op(id);
+        let inside = || op.regions.iter().flat_map(|&region| &self.func.region(region).ops);
+        op.operands.contains(&value) || inside().any(|&inner| self.reads(inner, value))
+    }
+
+    pub(super) fn readers(&self, value: Value) -> &[Option<usize>] {
+        self.readers.get(&value).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The dimensions of one factor of a matmul.
+pub(super) struct Numbers<'a> {
+    pub(super) batching: &'a [i64],
+    pub(super) contracting: &'a [i64],
+}
+
+impl<'a> Numbers<'a> {
+    pub(super) fn of(dot: &'a DotDims, operand: usize) -> Numbers<'a> {
+        match operand {
+            0 => Numbers { batching: &dot.lhs_batching, contracting: &dot.lhs_contracting },
+            _ => Numbers { batching: &dot.rhs_batching, contracting: &dot.rhs_contracting },
+        }
+    }
+}
+
+pub(super) fn pick(layout: &Layout, dims: &[i64]) -> Option<Vec<Vec<Label>>> {
+    dims.iter().map(|&n| layout.get(usize::try_from(n).ok()?).cloned()).collect()
+}
+
+/// Dimensions of one factor that are neither batching nor contracting.
+pub(super) fn free(dot: &DotDims, operand: usize, rank: usize) -> Vec<usize> {
+    let numbers = Numbers::of(dot, operand);
+    let bound = |n: usize| numbers.batching.iter().chain(numbers.contracting).any(|&dim| usize::try_from(dim) == Ok(n));
+    (0..rank).filter(|&n| !bound(n)).collect()
+}
+
+pub(super) fn free_dims(dot: &DotDims, lhs: usize, rhs: usize) -> [Vec<usize>; 2] {
+    [free(dot, 0, lhs), free(dot, 1, rhs)]
+}
+
+/// The result of a matmul: batch, then what is free of the left, then of the right factor.
+pub(super) fn result_layout(dot: &DotDims, lhs: &Layout, rhs: &Layout) -> Layout {
+    let [left, right] = free_dims(dot, lhs.len(), rhs.len());
+    let batch = dot.lhs_batching.iter().filter_map(|&n| lhs.get(n as usize).cloned());
+    batch.chain(left.iter().map(|&n| lhs[n].clone())).chain(right.iter().map(|&n| rhs[n].clone())).collect()
+}
+
+pub(super) fn permuted(op: &Op, layout: &Layout) -> Option<Layout> {
+    pick(layout, op.attr("permutation")?.as_i64s()?)
+}
+
+pub(super) fn unpermuted(op: &Op, layout: &Layout) -> Option<Layout> {
+    let order = op.attr("permutation")?.as_i64s()?;
+    let mut result = vec![Vec::new(); layout.len()];
+    for (labels, &n) in layout.iter().zip(order) {
+        *result.get_mut(usize::try_from(n).ok()?)? = labels.clone();
+    }
+    Some(result)
+}
+
+/// The one op that a reduction folds with.
+pub(super) fn reducer(func: &Func, op: &Op) -> Option<OpKind> {
+    let data = func.region(*op.regions.first()?);
+    let [body, last] = data.ops[..] else { return None };
+    let (body, last) = (func.op(body), func.op(last));
+    let [a, b] = data.args[..] else { return None };
+    let folds = (body.operands == [a, b] || body.operands == [b, a]) && last.operands == [body.first_result];
+    folds.then(|| body.kind())?
+}
+
+/// Whether a matmul may be computed in the precision of kernels: its own is the default.
+pub(super) fn is_default_precision(op: &Op) -> bool {
+    match op.attr("precision_config") {
+        Some(Attr::Array(of)) => of.iter().all(|one| one.as_keyword() == Some(Keyword::PrecisionDefault)),
+        _ => true,
+    }
+}

@@ -1,0 +1,180 @@
+//! Attention as JAX writes it becomes composites; what only looks like attention stays.
+
+use chips::Generation;
+use kernel::{Recognised, recognise};
+
+/// `jax.nn.dot_product_attention` with grouped queries and a causal mask, and its gradients.
+const GQA: &str = include_str!("../data/recognise/gqa.mlir");
+/// Matmul, `jnp.where` with `jnp.tril`, `jax.nn.softmax`, matmul, behind one projection, and its gradients.
+const PLAIN: &str = include_str!("../data/recognise/plain.mlir");
+
+fn read(text: &str) -> Recognised {
+    let module = hlo::verify(hlo::read(text.as_bytes()).unwrap()).unwrap();
+    recognise(module, Generation::V5e).unwrap()
+}
+
+/// How many attentions are found, how many of them with gradients, and why others stay.
+#[track_caller]
+fn check(text: &str, expected: (usize, usize), reason: &str) {
+    let read = read(text);
+    let backward = read.found.iter().filter(|one| one.has_backward).count();
+    let left: Vec<&str> = read.left.iter().map(|(reason, _)| reason.as_str()).collect();
+    assert_eq!((read.found.len(), backward), expected, "{left:?}");
+    assert!(left.join("; ").contains(reason), "{left:?}");
+    let printed = hlo::text::print(&read.module);
+    assert_eq!(printed.contains("tpubridge.flash_attention"), expected.0 > 0, "{printed}");
+    if expected.0 > 0 {
+        // Nothing of the softmax is left.
+        let main = read.module.entry().unwrap();
+        assert!(!main.ops.iter().any(|op| op.kind() == Some(hlo::OpKind::Exponential)), "{printed}");
+    }
+}
+
+#[track_caller]
+fn change(text: &str, from: &str, to: &str) -> String {
+    assert!(text.contains(from), "{from}");
+    text.replace(from, to)
+}
+
+#[test]
+fn attention_and_its_gradients_are_found() {
+    check(GQA, (1, 1), "");
+    check(PLAIN, (1, 1), "");
+    let gqa = read(GQA);
+    assert_eq!(gqa.found[0].description, "1 × 4 heads (2 KV), 256 queries, 256 keys, depth 64, bf16, causal");
+    let plain = read(PLAIN);
+    assert_eq!(plain.found[0].description, "1 × 4 heads (4 KV), 256 queries, 256 keys, depth 64, bf16, causal");
+}
+
+#[test]
+fn masks_are_what_they_compute() {
+    // The same set of keys, said the other way around.
+    let less = change(PLAIN, "compare GE, %2, %3", "compare LT, %2, %3");
+    let less = change(&less, "select %4, %arg0, %5 : tensor<256x256xi1>", "select %4, %5, %arg0 : tensor<256x256xi1>");
+    check(&less, (1, 1), "");
+    // A query that sees nothing, keys that come after, every second key.
+    check(&change(PLAIN, "compare GE, %2, %3", "compare GT, %2, %3"), (0, 0), "neither causal nor");
+    check(&change(PLAIN, "compare GE, %2, %3", "compare LE, %2, %3"), (0, 0), "neither causal nor");
+    check(&change(PLAIN, "compare GE, %2, %3", "compare NE, %2, %3"), (0, 0), "neither causal nor");
+    check(&change(PLAIN, "-1.000000e+09", "-1.000000e+00"), (0, 0), "");
+    // Everything is seen.
+    check(&change(PLAIN, "dense<0> : tensor<i32>", "dense<1000> : tensor<i32>"), (1, 1), "");
+}
+
+#[test]
+fn a_gradient_of_something_else_stays() {
+    // The row sum is added, a power is missing, another number scales.
+    check(&change(PLAIN, "stablehlo.negate", "stablehlo.abs"), (0, 0), "also read by");
+    check(&change(PLAIN, "%66 = stablehlo.negate %65", "%66 = stablehlo.add %65, %65"), (0, 0), "also read by");
+    check(
+        &change(PLAIN, "multiply %31, %31 : tensor<1x4x256x1xf32>", "add %31, %31 : tensor<1x4x256x1xf32>"),
+        (0, 0),
+        "also",
+    );
+    check(&change(PLAIN, "divide %75, %76", "multiply %75, %76"), (0, 0), "also read by");
+    // The values are not those of the forward pass, or the wrong factor.
+    check(
+        &change(PLAIN, "%57 = stablehlo.dot_general %54, %39", "%57 = stablehlo.dot_general %54, %11"),
+        (0, 0),
+        "also",
+    );
+    check(&change(GQA, "%62 = stablehlo.dot_general %61, %0", "%62 = stablehlo.dot_general %61, %38"), (0, 0), "also");
+    // The gradient of another mask.
+    let other = change(PLAIN, "call @_where_0(%21#1, %74)", "call @_where_0(%99, %74)");
+    let other = change(
+        &other,
+        "    %75 = call",
+        "    %98 = stablehlo.iota dim = 3 : tensor<1x4x256x256xi32>
+    %97 = stablehlo.constant dense<7> : tensor<1x4x256x256xi32>
+    %99 = stablehlo.compare LT, %98, %97, SIGNED : (tensor<1x4x256x256xi32>, tensor<1x4x256x256xi32>) -> tensor<1x4x256x256xi1>
+    %75 = call",
+    );
+    check(&other, (0, 0), "also read by");
+}
+
+#[test]
+fn a_softmax_of_something_else_stays() {
+    // A sum over other keys, a maximum of other scores, an exponential of more.
+    check(&change(PLAIN, "%28 = stablehlo.subtract %22, %27", "%28 = stablehlo.add %22, %27"), (0, 0), "");
+    check(&change(PLAIN, "%29 = stablehlo.exponential %28", "%29 = stablehlo.tanh %28"), (0, 0), "");
+    check(&change(PLAIN, "%33 = stablehlo.divide %29, %32", "%33 = stablehlo.multiply %29, %32"), (0, 0), "");
+    check(&change(PLAIN, "%28 = stablehlo.subtract %22, %27", "%28 = stablehlo.subtract %27, %22"), (0, 0), "");
+    // Precision that kernels do not have, in f32.
+    let wide = change(&change(PLAIN, "xbf16>", "xf32>"), "tensor<bf16>", "tensor<f32>");
+    check(&wide, (1, 1), "");
+    check(
+        &change(&wide, "precision = [DEFAULT, DEFAULT]", "precision = [HIGHEST, HIGHEST]"),
+        (0, 0),
+        "default precision",
+    );
+}
+
+#[test]
+fn weights_that_are_results_stay() {
+    let text =
+        change(PLAIN, "return %48, %94, %93 : tensor<f32>, ", "return %33, %94, %93 : tensor<1x4x256x256xf32>, ");
+    let text = change(
+        &text,
+        "(tensor<f32> {jax.result_info = \"result[0]\"}",
+        "(tensor<1x4x256x256xf32> {jax.result_info = \"result[0]\"}",
+    );
+    check(&text, (0, 0), "also read by func.return");
+}
+
+/// The plain attention of another length.
+fn of_length(length: usize) -> String {
+    let n = length.to_string();
+    let text = change(&change(PLAIN, "256x256xi1", &format!("{n}x{n}xi1")), "256x256xi32", &format!("{n}x{n}xi32"));
+    let text = text.replace("4x256x", &format!("4x{n}x")).replace("x256x4x64", &format!("x{n}x4x64"));
+    let text = text.replace("4x64x256", &format!("4x64x{n}")).replace(&format!("x{n}x256x"), &format!("x{n}x{n}x"));
+    let text = text.replace("4x256xf32", &format!("4x{n}xf32")).replace("1x256x256xbf16", &format!("1x{n}x256xbf16"));
+    let text = text.replace("1x256x256xf32", &format!("1x{n}x256xf32")).replace("1x256x768", &format!("1x{n}x768"));
+    text.replace("[0:1, 0:256,", &format!("[0:1, 0:{n},"))
+}
+
+#[test]
+fn odd_lengths_are_padded() {
+    check(&of_length(200), (1, 1), "");
+    let full = change(&of_length(200), "dense<0> : tensor<i32>", "dense<1000> : tensor<i32>");
+    check(&full, (1, 1), "");
+    assert!(hlo::text::print(&read(&full).module).contains("tensor<1x1x256xi32>"), "added keys are not seen");
+    check(&of_length(32), (0, 0), "too few");
+}
+
+/// Every expert on every token, and weights of a `top_k`.
+const EXPERTS: &str = include_str!("../data/recognise/experts.mlir");
+
+#[track_caller]
+fn experts(text: &str) -> (usize, String) {
+    let module = hlo::verify(hlo::read(text.as_bytes()).unwrap()).unwrap();
+    let read = kernel::recognise_experts(module, Generation::V6e).unwrap();
+    (read.found.len(), read.found.first().cloned().unwrap_or_default() + &hlo::text::print(&read.module))
+}
+
+#[test]
+fn experts_that_were_not_chosen_do_not_run() {
+    let (found, text) = experts(EXPERTS);
+    assert_eq!(found, 1);
+    assert!(text.starts_with("2 of 4 experts, 256 tokens, 3 grouped matmuls"), "{text}");
+    assert!(!text.contains("1x256x4x256"), "{text}");
+}
+
+#[test]
+fn weights_that_are_not_chosen_stay() {
+    // Indices that may be anything, another comparison, a maximum of weights, a bias that experts differ in.
+    let from_argument = change(EXPERTS, "call @_one_hot(%indices)", "call @_one_hot(%other)");
+    let from_argument = change(&from_argument, "(%x: tensor", "(%other: tensor<1x256x2xi32>, %x: tensor");
+    assert_eq!(experts(&from_argument).0, 0);
+    assert_eq!(experts(&change(EXPERTS, "compare EQ", "compare LE")).0, 0);
+    let largest =
+        change(EXPERTS, "(%12 init: %zero) applies stablehlo.add", "(%12 init: %zero) applies stablehlo.maximum");
+    assert_eq!(experts(&largest).0, 0);
+    let reversed = "stablehlo.reverse %18, dims = [2]";
+    let mixed = change(
+        EXPERTS,
+        "%20 = stablehlo.multiply %18, %19",
+        &format!("%99 = {reversed} : tensor<1x256x4x256xbf16>\n    %20 = stablehlo.multiply %99, %19"),
+    );
+    assert_eq!(experts(&mixed).0, 0);
+    assert_eq!(experts(&change(EXPERTS, "precision = [DEFAULT, DEFAULT]", "precision = [HIGHEST, HIGHEST]")).0, 0);
+}

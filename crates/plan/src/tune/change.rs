@@ -1,0 +1,217 @@
+//! Changes of programs, one function each, in the order in which they are tried.
+
+use chips::Slice;
+use compile::Program;
+use compile::optimize::{
+    ComputePrecision, Level, ProgramOptimizer, RewriteStep, TargetInfo, one_hot_indexing, one_hot_rows,
+};
+
+use super::Exact;
+use crate::donors::Donors;
+use crate::error::Error;
+use crate::fix::{donation, recompute};
+use crate::memory::arguments;
+
+/// What changes may look at beside the program.
+pub(super) struct Setting {
+    pub(super) slice: Slice,
+}
+
+/// A changed program, and what was done in words.
+pub(super) struct Changed {
+    pub(super) program: Program,
+    pub(super) detail: String,
+}
+
+/// A changed program, or why there is nothing to change.
+type Attempt = Result<Result<Changed, String>, Error>;
+
+/// A change of the program.
+pub(super) struct Change {
+    pub(super) name: &'static str,
+    pub(super) reason: &'static str,
+    /// How far it may move results of a program in f32.
+    pub(super) exact: Exact,
+    pub(super) apply: fn(&Program, &Setting) -> Attempt,
+}
+
+/// Attention first: it removes the largest arrays, which decide what the others are worth. Then precision, which halves what is
+/// left, then memory: donation is free, rematerialization costs time, so it is last.
+pub(super) const CHANGES: &[Change] = &[
+    Change {
+        name: "attention kernels",
+        reason: "scores and weights of attention stay in VMEM, forward and backward",
+        exact: Exact::Rounding,
+        apply: attention,
+    },
+    Change {
+        name: "chosen experts",
+        reason: "experts that a token did not choose are weighed with zero; grouped matmuls leave them out",
+        exact: Exact::Rounding,
+        apply: chosen_experts,
+    },
+    Change {
+        name: "one-hot indexing",
+        reason: "a gather or scatter of one element a row needs the whole array in HBM; comparisons fuse with what computes it",
+        exact: Exact::Rounding,
+        apply: one_hot,
+    },
+    Change {
+        name: "embedding gradients as matmuls",
+        reason: "a scatter adds row after row; a matmul with one-hot rows adds them in the matrix units",
+        exact: Exact::Bf16,
+        apply: embedding_gradients,
+    },
+    Change {
+        name: "bf16 matmuls",
+        reason: "matmuls of f32 read half the bytes; the matrix units round to bf16 by default anyway",
+        exact: Exact::Bf16,
+        apply: bf16_matmuls,
+    },
+    Change {
+        name: "bf16 arithmetic",
+        reason: "values between matmuls take half the bytes; odd sizes are padded",
+        exact: Exact::Bf16,
+        apply: bf16_arithmetic,
+    },
+    Change {
+        name: "donated state",
+        reason: "new state takes the memory of the old one; the caller must not read it after a step",
+        exact: Exact::Rounding,
+        apply: donated,
+    },
+    Change {
+        name: "rematerialized activations",
+        reason: "element-wise activations that loops stack are computed again in the backward pass",
+        exact: Exact::Rounding,
+        apply: rematerialized,
+    },
+];
+
+fn attention(program: &Program, setting: &Setting) -> Attempt {
+    if program.partitions().is_some_and(|count| count > 1) {
+        return Ok(Err("the program is partitioned: its kernels would have to be so by hand".into()));
+    }
+    let generation = setting.slice.generation();
+    let find = |program: &Program| kernel::recognise(program.verified().clone(), generation).map_err(Error::Kernel);
+    let mut best = find(program)?;
+    let mut how = "";
+    // Weights that a loop saves for the backward loop are computed there again, so that nobody reads them from memory.
+    if let Some(again) = recompute::scores(program)? {
+        let found = find(&again)?;
+        let backward = |found: &kernel::Recognised| found.found.iter().filter(|one| one.has_backward).count();
+        if (backward(&found), found.found.len()) > (backward(&best), best.found.len()) {
+            (best, how) = (found, "; saved weights are not saved any more");
+        }
+    }
+    let left = |list: &[(String, usize)]| {
+        let all: Vec<String> = list.iter().map(|(reason, count)| format!("{count} left: {reason}")).collect();
+        all.join("; ")
+    };
+    if best.found.is_empty() {
+        let reason = left(&best.left);
+        return Ok(Err(if reason.is_empty() { "no attention is written in plain ops".into() } else { reason }));
+    }
+    let backward = best.found.iter().filter(|one| one.has_backward).count();
+    let first = best.found.first().map_or("", |one| one.description.as_str());
+    let mut detail = format!("{} attentions, {backward} with gradients ({first}){how}", best.found.len());
+    if !best.left.is_empty() {
+        detail.push_str(&format!("; {}", left(&best.left)));
+    }
+    Ok(Ok(Changed { program: Program::from_module(best.module), detail }))
+}
+
+fn chosen_experts(program: &Program, setting: &Setting) -> Attempt {
+    if program.partitions().is_some_and(|count| count > 1) {
+        return Ok(Err("the program is partitioned: its kernels would have to be so by hand".into()));
+    }
+    let generation = setting.slice.generation();
+    let read = kernel::recognise_experts(program.verified().clone(), generation).map_err(Error::Kernel)?;
+    let Some(first) = read.found.first() else {
+        return Ok(Err("no experts are weighed by one-hot vectors of a top_k".into()));
+    };
+    let detail = format!("{} mixtures ({first})", read.found.len());
+    Ok(Ok(Changed { program: Program::from_module(read.module), detail }))
+}
+
+fn one_hot(program: &Program, _: &Setting) -> Attempt {
+    let (module, step) = one_hot_indexing(program.verified().clone())?;
+    if step.changes == 0 {
+        return Ok(Err("no gather or scatter takes one element a row".into()));
+    }
+    Ok(Ok(Changed { program: Program::from_module(module), detail: step.detail }))
+}
+
+fn embedding_gradients(program: &Program, _: &Setting) -> Attempt {
+    let (module, step) = one_hot_rows(program.verified().clone())?;
+    if step.changes == 0 {
+        return Ok(Err("no scatter adds rows".into()));
+    }
+    Ok(Ok(Changed { program: Program::from_module(module), detail: step.detail }))
+}
+
+fn optimized(program: &Program, setting: &Setting, level: Level, precision: ComputePrecision) -> Attempt {
+    let target = TargetInfo::tpu(setting.slice.generation());
+    let (changed, steps) = ProgramOptimizer::new(level, target, precision).rewrite(program)?;
+    let narrowed: u64 = steps.iter().filter(|step| step.rewrite.starts_with("bf16")).map(|step| step.changes).sum();
+    if narrowed == 0 {
+        return Ok(Err("no matmul of f32 gains".into()));
+    }
+    let is_done = |step: &&RewriteStep| step.changes > 0 && step.rewrite != "clean_up";
+    let done: Vec<&str> = steps.iter().filter(is_done).map(|step| step.detail.as_str()).collect();
+    Ok(Ok(Changed { program: changed, detail: done.join("; ") }))
+}
+
+fn bf16_matmuls(program: &Program, setting: &Setting) -> Attempt {
+    optimized(program, setting, Level::Balanced, ComputePrecision::Mixed)
+}
+
+fn bf16_arithmetic(program: &Program, setting: &Setting) -> Attempt {
+    optimized(program, setting, Level::Aggressive, ComputePrecision::Mixed)
+}
+
+fn donated(program: &Program, _: &Setting) -> Attempt {
+    let arguments = arguments(program.module());
+    Ok(match donation::donate(program, &arguments, Donors::State)? {
+        Some(program) => Ok(Changed { program, detail: "state that a result of its type replaces is donated".into() }),
+        None => Err("no argument is replaced by a result, or all are donated".into()),
+    })
+}
+
+fn rematerialized(program: &Program, _: &Setting) -> Attempt {
+    Ok(match recompute::cheap_activations(program)? {
+        Some(program) => Ok(Changed { program, detail: "stacks of element-wise activations are not saved".into() }),
+        None => Err("no loop saves activations that cost no matmul".into()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gradients of scanned attention with grouped queries.
+    const SCANNED: &str = include_str!("../../tests/data/scanned_attention.mlir");
+
+    fn program(text: &str) -> Program {
+        Program::read(text.as_bytes().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn saved_weights_are_computed_again() {
+        let setting = Setting { slice: "v6e-1".parse().unwrap() };
+        let changed = attention(&program(SCANNED), &setting).unwrap().unwrap_or_else(|reason| panic!("{reason}"));
+        assert!(changed.detail.starts_with("2 attentions, 1 with gradients (2 × 2 heads"), "{}", changed.detail);
+        assert!(changed.detail.contains("not saved any more"), "{}", changed.detail);
+        let text = hlo::text::print(changed.program.module());
+        assert!(!text.contains("2x1x2x2x128x128"), "weights of layers are still stacked: {text}");
+    }
+
+    #[test]
+    fn a_program_without_any_of_it_stays() {
+        let setting = Setting { slice: "v6e-1".parse().unwrap() };
+        let program = program("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }");
+        for change in CHANGES {
+            assert!((change.apply)(&program, &setting).unwrap().is_err(), "{}", change.name);
+        }
+    }
+}

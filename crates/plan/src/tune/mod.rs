@@ -1,0 +1,434 @@
+//! The same program, faster: changes tried with the real compiler, kept where they gain more than the estimate's error.
+//!
+//! [`tune()`] goes through changes in an order that lets each one see what the ones before made possible (`change.rs`), judges every
+//! compilation by what it changed (`judge.rs`), and asks its caller whether results are still equal ([`ResultCheck`]). Compiler flags
+//! come last, since they depend on the program (`flags.rs`).
+
+mod change;
+mod flags;
+mod judge;
+mod page;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use compile::{CompileError, CompileMode, Program, SliceCompiler};
+use serde::Serialize;
+
+use crate::compiled::Driver;
+use crate::error::Error;
+use crate::estimate::{Share, StepTime};
+use crate::fit::{FitRequest, fit_program, fixed, read};
+use change::{CHANGES, Change, Changed, Setting};
+use judge::{Judgement, judge};
+pub use page::tuned_page;
+
+/// What to ask.
+#[derive(Clone, Debug)]
+pub struct TuneRequest {
+    /// The slice, flags that always hold, and what a step is.
+    pub fit: FitRequest,
+    /// How long the search may begin new compilations.
+    pub budget: Duration,
+    /// The order in which flags are tried.
+    pub seed: u64,
+    /// Whether compiler flags are searched.
+    pub flags: TuneFlags,
+    /// Whether the whole compiler confirms the best program.
+    pub confirm: TuneConfirm,
+}
+
+/// Whether compiler flags are part of the search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TuneFlags {
+    /// They are.
+    #[default]
+    Search,
+    /// They stay as they are given.
+    AsGiven,
+}
+
+/// Whether the whole compiler has the last word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TuneConfirm {
+    /// Quick compilations decide.
+    #[default]
+    Quick,
+    /// The program as it was and as it is are compiled whole, which takes minutes.
+    Full,
+}
+
+/// How far results may move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exact {
+    /// As far as another order of additions moves them.
+    Rounding,
+    /// As far as bf16 moves them.
+    Bf16,
+}
+
+/// What a comparison of results says.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ResultDifference {
+    /// How far results moved, as a share of the largest of their array.
+    pub deviation: f64,
+    /// How far they may.
+    pub tolerance: f64,
+}
+
+/// Runs two programs and compares their results.
+pub trait ResultCheck {
+    /// How far results of `after` are from those of `before`; `Err` says why they could not be compared.
+    fn compare(&mut self, before: &Program, after: &Program, exact: Exact) -> Result<ResultDifference, String>;
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TuneOutcome {
+    /// It is part of the tuned program.
+    Kept,
+    /// It gains less than the error of the estimate.
+    NoGain,
+    /// There is nothing in the program to change.
+    Nothing,
+    /// The compiler refuses it, or it does not fit.
+    Refused,
+    /// Results are not equal.
+    Unequal,
+    /// Results could not be compared, so it is not used.
+    Unchecked,
+    /// The time was up.
+    NotTried,
+}
+
+impl TuneOutcome {
+    /// In a word or two.
+    pub fn name(self) -> &'static str {
+        match self {
+            TuneOutcome::Kept => "kept",
+            TuneOutcome::NoGain => "no gain",
+            TuneOutcome::Nothing => "nothing to do",
+            TuneOutcome::Refused => "refused",
+            TuneOutcome::Unequal => "not equal",
+            TuneOutcome::Unchecked => "not checked",
+            TuneOutcome::NotTried => "not tried",
+        }
+    }
+}
+
+/// A change as it was tried.
+#[derive(Clone, Debug, Serialize)]
+pub struct TuneTrial {
+    /// Its name.
+    pub name: String,
+    /// Why it may help.
+    pub reason: String,
+    /// What became of it.
+    pub outcome: TuneOutcome,
+    /// What it did, or why it was refused.
+    pub detail: String,
+    /// Seconds of a step with it and all that was kept before.
+    pub step_s: Option<f64>,
+    /// Seconds it gains.
+    pub gain_s: Option<f64>,
+    /// The error of that gain.
+    pub error_s: Option<f64>,
+    /// Bytes of device memory with it.
+    pub hbm_bytes: Option<u64>,
+    /// How far results moved.
+    pub results: Option<ResultDifference>,
+}
+
+/// A program on the slice.
+#[derive(Clone, Debug, Serialize)]
+pub struct TuneMeasure {
+    /// How long a step takes.
+    pub step: StepTime,
+    /// Bytes of device memory.
+    pub hbm_bytes: u64,
+    /// Bytes there are.
+    pub limit_bytes: u64,
+    /// Whether it fits.
+    pub fits: bool,
+    /// How much of the compiler ran.
+    pub mode: CompileMode,
+    #[serde(skip)]
+    pub(crate) shares: Vec<Share>,
+}
+
+/// A tuned program.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tuned {
+    /// Module name.
+    pub module: String,
+    /// Slice, in canonical form.
+    pub slice: String,
+    /// The program as it was.
+    pub before: TuneMeasure,
+    /// The program as it is.
+    pub after: TuneMeasure,
+    /// How many times faster.
+    pub speedup: f64,
+    /// What was tried, in order.
+    pub trials: Vec<TuneTrial>,
+    /// Flags that were kept.
+    pub flags: BTreeMap<String, String>,
+    /// What was assumed.
+    pub notes: Vec<String>,
+    /// The program, with composites in place of what kernels compute: every compiler takes it.
+    #[serde(skip)]
+    pub program: Program,
+    /// The program that was run to compare results, with the same changes.
+    #[serde(skip)]
+    pub compared: Program,
+}
+
+impl Tuned {
+    /// The flags as libtpu reads them from its environment.
+    pub fn libtpu_init_args(&self) -> String {
+        let flags: Vec<String> = self.flags.iter().map(|(name, value)| format!("--{name}={value}")).collect();
+        flags.join(" ")
+    }
+
+    /// The flags as a configuration file of ours has them; empty where there are none.
+    pub fn configuration(&self) -> String {
+        let value = |value: &str| match value.parse::<i64>().is_ok() || matches!(value, "true" | "false") {
+            true => value.to_owned(),
+            false => format!("{value:?}"),
+        };
+        let lines = self.flags.iter().map(|(name, text)| format!("{name} = {}\n", value(text)));
+        if self.flags.is_empty() { String::new() } else { format!("[xla_flags]\n{}", lines.collect::<String>()) }
+    }
+
+    /// The flags as `compiler_options` of `jax.jit`.
+    pub fn compiler_options(&self) -> String {
+        let flags: Vec<String> = self.flags.iter().map(|(name, value)| format!("{name:?}: {value:?}")).collect();
+        format!("{{{}}}", flags.join(", "))
+    }
+}
+
+/// Who may look for equal results: the same program in a size that runs here.
+pub struct TuneComparison<'a> {
+    /// Runs programs.
+    pub check: &'a mut dyn ResultCheck,
+    /// The program to run in place of the tuned one, which gets the same changes; `None`: the program itself.
+    pub smaller: Option<&'a Program>,
+}
+
+/// The search.
+struct Search<'a, 'b> {
+    driver: Driver<'a>,
+    request: &'a TuneRequest,
+    comparison: &'a mut TuneComparison<'b>,
+    began: Instant,
+    /// The program as it was, and the one that is run to compare.
+    first: Program,
+    compared_first: Program,
+    /// The best one.
+    program: Program,
+    compared: Program,
+    flags: BTreeMap<String, String>,
+    measure: TuneMeasure,
+    trials: Vec<TuneTrial>,
+}
+
+/// Tries changes on a program and keeps what makes it faster.
+///
+/// `stop` ends the search from another thread or a signal handler. `progress` hears what is being done.
+pub fn tune(
+    compiler: &SliceCompiler,
+    program: &[u8],
+    request: &TuneRequest,
+    comparison: &mut TuneComparison<'_>,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Tuned, Error> {
+    request.fit.check()?;
+    let program = read(program)?;
+    let program = fixed(&program, request.fit.batch)?.unwrap_or(program);
+    let mut driver = Driver { compiler, stop, progress };
+    let before = measured(&mut driver, &program, request, &BTreeMap::new(), CompileMode::Quick)?;
+    let compared = comparison.smaller.unwrap_or(&program).clone();
+    let mut search = Search {
+        driver,
+        request,
+        comparison,
+        began: Instant::now(),
+        first: program.clone(),
+        compared_first: compared.clone(),
+        program,
+        compared,
+        flags: BTreeMap::new(),
+        measure: before.clone(),
+        trials: Vec::new(),
+    };
+    for change in CHANGES {
+        search.try_change(change)?;
+    }
+    if request.flags == TuneFlags::Search {
+        flags::search(&mut search)?;
+    }
+    search.finish(before)
+}
+
+/// What the compiler and the estimate say of a program.
+fn measured(
+    driver: &mut Driver<'_>,
+    program: &Program,
+    request: &TuneRequest,
+    flags: &BTreeMap<String, String>,
+    mode: CompileMode,
+) -> Result<TuneMeasure, Error> {
+    let mut fit = request.fit.clone();
+    fit.compile.mode = mode;
+    fit.compile.flags.extend(flags.iter().map(|(name, value)| (name.clone(), value.clone())));
+    let fit = fit_program(driver, program, &fit)?;
+    let estimate = fit.estimate.ok_or(Error::Missing("estimate of the step"))?;
+    Ok(TuneMeasure {
+        step: estimate.step,
+        hbm_bytes: fit.verdict.needed_bytes.unwrap_or(0),
+        limit_bytes: fit.verdict.limit_bytes.unwrap_or(0),
+        fits: fit.verdict.fits,
+        mode,
+        shares: estimate.shares,
+    })
+}
+
+impl Search<'_, '_> {
+    fn is_over(&self) -> bool {
+        self.began.elapsed() >= self.request.budget
+    }
+
+    fn setting(&self) -> Setting {
+        Setting { slice: self.request.fit.compile.slice }
+    }
+
+    fn try_change(&mut self, change: &Change) -> Result<(), Error> {
+        let mut trial = TuneTrial {
+            name: change.name.into(),
+            reason: change.reason.into(),
+            outcome: TuneOutcome::NotTried,
+            detail: String::new(),
+            step_s: None,
+            gain_s: None,
+            error_s: None,
+            hbm_bytes: None,
+            results: None,
+        };
+        if !self.is_over() {
+            (self.driver.progress)(&format!("trying: {}", change.name));
+            let (outcome, detail) = self.tried(change, &mut trial)?;
+            (trial.outcome, trial.detail) = (outcome, detail);
+        }
+        self.trials.push(trial);
+        Ok(())
+    }
+
+    fn tried(&mut self, change: &Change, trial: &mut TuneTrial) -> Result<(TuneOutcome, String), Error> {
+        let setting = self.setting();
+        let changed = match (change.apply)(&self.program, &setting)? {
+            Ok(changed) => changed,
+            Err(reason) => return Ok((TuneOutcome::Nothing, reason)),
+        };
+        let Changed { program, mut detail } = changed;
+        let measure = match self.compiled(&program, &self.flags.clone())? {
+            Ok(measure) => measure,
+            Err(reason) => return Ok((TuneOutcome::Refused, reason)),
+        };
+        let judgement = judge(&self.measure, &measure);
+        record(trial, &measure, &judgement);
+        if !judgement.is_better {
+            return Ok((TuneOutcome::NoGain, detail));
+        }
+        (self.driver.progress)(&format!("comparing results: {}", change.name));
+        let compared = match self.comparison.smaller {
+            None => program.clone(),
+            Some(_) => match (change.apply)(&self.compared, &setting)? {
+                Ok(changed) => changed.program,
+                Err(reason) => {
+                    let why = format!("the smaller program does not change: {reason}");
+                    return Ok((TuneOutcome::Unchecked, why));
+                }
+            },
+        };
+        // Rounding is that of this change alone; what bf16 moves adds up over all changes.
+        let before = match change.exact {
+            Exact::Rounding => &self.compared,
+            Exact::Bf16 => &self.compared_first,
+        };
+        match self.comparison.check.compare(before, &compared, change.exact) {
+            Err(reason) => return Ok((TuneOutcome::Unchecked, reason)),
+            Ok(difference) => {
+                trial.results = Some(difference);
+                // A NaN is within no tolerance.
+                let is_equal = difference.deviation <= difference.tolerance;
+                if !is_equal {
+                    return Ok((TuneOutcome::Unequal, detail));
+                }
+            }
+        }
+        if self.comparison.smaller.is_some() {
+            detail.push_str("; results compared at smaller sizes");
+        }
+        (self.program, self.compared, self.measure) = (program, compared, measure);
+        Ok((TuneOutcome::Kept, detail))
+    }
+
+    /// A quick compilation; the reason where the compiler refuses.
+    fn compiled(
+        &mut self,
+        program: &Program,
+        flags: &BTreeMap<String, String>,
+    ) -> Result<Result<TuneMeasure, String>, Error> {
+        match measured(&mut self.driver, program, self.request, flags, CompileMode::Quick) {
+            Ok(measure) => Ok(Ok(measure)),
+            Err(error @ Error::Compile(CompileError::Interrupted)) => Err(error),
+            Err(error @ (Error::Compile(_) | Error::Missing(_))) => Ok(Err(error.to_string())),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn finish(mut self, before: TuneMeasure) -> Result<Tuned, Error> {
+        let mut notes = vec!["times are estimates of the compiler's output, not measurements".to_string()];
+        let (mut before, mut after) = (before, self.measure.clone());
+        let changed = self.program.digest() != self.first.digest() || !self.flags.is_empty();
+        if self.request.confirm == TuneConfirm::Full && changed {
+            (self.driver.progress)("confirming with the whole compiler");
+            let (flags, none) = (self.flags.clone(), BTreeMap::new());
+            let full =
+                measured(&mut self.driver, &self.first, self.request, &none, CompileMode::Full).and_then(|first| {
+                    let last = measured(&mut self.driver, &self.program, self.request, &flags, CompileMode::Full)?;
+                    Ok((first, last))
+                });
+            match full {
+                Ok(measures) => (before, after) = measures,
+                Err(error @ Error::Compile(CompileError::Interrupted)) => return Err(error),
+                Err(error) => notes.push(format!("the whole compiler did not confirm it: {error}")),
+            }
+        }
+        if after.step.seconds > before.step.seconds {
+            notes.push("the whole compiler sees no gain: use the program as it was".into());
+        }
+        Ok(Tuned {
+            module: self.first.name().to_string(),
+            slice: self.request.fit.compile.slice.to_string(),
+            speedup: before.step.seconds / after.step.seconds.max(f64::MIN_POSITIVE),
+            before,
+            after,
+            trials: self.trials,
+            flags: self.flags,
+            notes,
+            program: self.program,
+            compared: self.compared,
+        })
+    }
+}
+
+fn record(trial: &mut TuneTrial, measure: &TuneMeasure, judgement: &Judgement) {
+    trial.step_s = Some(measure.step.seconds);
+    trial.hbm_bytes = Some(measure.hbm_bytes);
+    trial.gain_s = Some(judgement.gain_s);
+    trial.error_s = Some(judgement.error_s);
+}
