@@ -20,7 +20,8 @@ fn samples(program: &Program) -> Vec<Arc<Literal>> {
         for element in literal.bytes_mut().chunks_exact_mut(dtype.size_bytes()) {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let real = (state >> 33) as f64 / f64::from(1u32 << 30) - 1.0;
-            let bits = encode_float(dtype, real).unwrap();
+            // Larger scores hang on how the program rounds them to bf16.
+            let bits = encode_float(dtype, 0.3 * real).unwrap();
             element.copy_from_slice(&bits.to_le_bytes()[..element.len()]);
         }
         Arc::new(literal)
