@@ -50,7 +50,7 @@ fn in_place((operand, result): (usize, usize), results: usize) -> Attr {
     Attr::OutputAlias(Arc::new(alias))
 }
 
-fn layouts(specs: &[Spec]) -> Attr {
+pub(crate) fn layouts(specs: &[Spec]) -> Attr {
     let one = |spec: &Spec| {
         let order: Vec<u8> = (0..spec.rank() as i64).rev().flat_map(i64::to_le_bytes).collect();
         let ty = TensorType::new(vec![spec.rank() as i64], ElementType::Index);

@@ -279,7 +279,7 @@ impl Paged {
             let out = p.mul(&out, &shrink);
             let at = p.offset(&values, &start);
             let at = p.offset(&at, &in_block);
-            // What nobody wrote yet is no number.
+            // What nobody wrote yet may be NaN, which a weight of zero does not hide.
             let is_written = p.expand(&is_written, 1);
             let is_value = match self.padded_head == self.head {
                 true => is_written,

@@ -2,12 +2,11 @@
 //! as text of its `tt` dialect.
 
 use std::fmt::Write;
-use std::sync::Arc;
 
-use hlo::{Attr, Attrs, Dense, ElementType, FuncBuilder, OpKind, TensorType, Type, Value};
+use hlo::{Attr, Attrs, FuncBuilder, OpKind, Type, Value};
 use tensor::{DType, Spec};
 
-use crate::call::tensor_type;
+use crate::call::{layouts, static_spec, tensor_type};
 use crate::error::Error;
 
 /// What XLA's GPU compiler compiles as a program of Triton.
@@ -383,28 +382,15 @@ impl Program {
             self.name, launch.stages, launch.warps
         );
         let types: Vec<Type> = results.iter().map(tensor_type).collect();
+        let given: Vec<Spec> = operands.iter().filter_map(|&value| static_spec(function.ty(value))).collect();
         let mut attrs = Attrs::new();
         attrs.set("call_target_name", Attr::string(TARGET));
         attrs.set("api_version", Attr::i32(1));
         attrs.set("backend_config", Attr::string(config.as_str()));
-        attrs.set("operand_layouts", layouts(operands.iter().map(|&value| rank(function.ty(value)))));
-        attrs.set("result_layouts", layouts(types.iter().map(rank)));
+        attrs.set("operand_layouts", layouts(&given));
+        attrs.set("result_layouts", layouts(&results));
         let broken = |violation: &dyn std::fmt::Debug| Error::Internal(format!("a call of a program: {violation:?}"));
         let made = function.op_with_types(OpKind::CustomCall, operands, attrs, &[], types).map_err(|v| broken(&v))?;
         <[Value; N]>::try_from(&made[..]).map_err(|_| broken(&"results"))
     }
-}
-
-fn rank(ty: &Type) -> usize {
-    ty.as_tensor().map_or(0, |tensor| tensor.dims.len())
-}
-
-/// Row by row.
-fn layouts(ranks: impl Iterator<Item = usize>) -> Attr {
-    let one = |rank: usize| {
-        let bytes: Vec<u8> = (0..rank as i64).rev().flat_map(i64::to_le_bytes).collect();
-        let ty = TensorType::new(vec![rank as i64], ElementType::Index);
-        Attr::Dense(Arc::new(Dense { ty, data: hlo::DenseData::Elements(bytes.into()) }))
-    };
-    Attr::Array(ranks.map(one).collect())
 }
