@@ -34,6 +34,7 @@ mod one_hot_rows;
 mod optimizer;
 mod pad_matmuls;
 mod precision;
+mod rematerialize;
 mod step;
 mod target;
 
@@ -44,5 +45,6 @@ pub use one_hot::one_hot_indexing;
 pub use one_hot_rows::one_hot_rows;
 pub use optimizer::ProgramOptimizer;
 pub use precision::ComputePrecision;
+pub use rematerialize::{GradientCheckpointing, RematExtent, Rematerialized, rematerialize};
 pub use step::RewriteStep;
 pub use target::TargetInfo;

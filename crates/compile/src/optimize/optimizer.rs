@@ -4,6 +4,7 @@ use hlo::Verified;
 
 use super::level::Level;
 use super::precision::ComputePrecision;
+use super::rematerialize::{self, GradientCheckpointing};
 use super::step::RewriteStep;
 use super::target::TargetInfo;
 use super::{bf16_chains, bf16_matmuls, bf16_parameters, clean_up, donate, pad_matmuls};
@@ -21,6 +22,8 @@ pub(super) struct Context<'a> {
     pub(super) narrow_parameters: &'a [usize],
     /// Whether the program is going to be split over devices.
     pub(super) is_partitioned: bool,
+    /// Which activations are computed again.
+    pub(super) gradient_checkpointing: GradientCheckpointing,
 }
 
 /// A rewrite's work.
@@ -31,24 +34,32 @@ struct Rewrite {
     level: Level,
     /// Whether it lowers precision, which must be allowed.
     lowers_precision: bool,
+    /// Whether it computes activations again, which may be asked for at every level.
+    is_checkpointing: bool,
     run: Run,
 }
 
 const fn keeps(level: Level, run: Run) -> Rewrite {
-    Rewrite { level, lowers_precision: false, run }
+    Rewrite { level, lowers_precision: false, is_checkpointing: false, run }
 }
 
 const fn lowers(level: Level, run: Run) -> Rewrite {
-    Rewrite { level, lowers_precision: true, run }
+    Rewrite { lowers_precision: true, ..keeps(level, run) }
 }
 
-/// The order of rewrites. Parameters that are in bf16 come first: it says what the program is given. Then clean-up, so
-/// that the others see no calls and nothing that is dropped anyway. Matmuls take bf16 next: they are what asks for narrow values. Conversions then move up towards where values come from, through
-/// moves before arithmetic, since the first is free. Padding looks at matmuls as they will be. Clean-up again merges the
-/// conversions that met and drops what they left unread, after which it shows who reads a parameter. Donation is last: it
-/// speaks of arguments and results as they will be.
+const fn checkpoints(level: Level, run: Run) -> Rewrite {
+    Rewrite { is_checkpointing: true, ..keeps(level, run) }
+}
+
+/// The order of rewrites. Parameters that are in bf16 come first: it says what the program is given. Activations that loops save are
+/// dropped next, while loops have the form in which they were written. Then clean-up, so that the others see no calls and nothing
+/// that is dropped anyway. Matmuls take bf16 next: they are what asks for narrow values. Conversions then move up towards where
+/// values come from, through moves before arithmetic, since the first is free. Padding looks at matmuls as they will be. Clean-up
+/// again merges the conversions that met and drops what they left unread, after which it shows who reads a parameter. Donation is
+/// last: it speaks of arguments and results as they will be.
 const REWRITES: &[Rewrite] = &[
     lowers(Level::Balanced, bf16_parameters::always),
+    checkpoints(Level::Balanced, rematerialize::run),
     keeps(Level::Conservative, clean_up::run),
     lowers(Level::Balanced, bf16_matmuls::run),
     lowers(Level::Balanced, bf16_chains::through_moves),
@@ -68,6 +79,7 @@ pub struct ProgramOptimizer {
     donated: Vec<usize>,
     parameters: Vec<usize>,
     narrow_parameters: Vec<usize>,
+    gradient_checkpointing: GradientCheckpointing,
 }
 
 impl ProgramOptimizer {
@@ -80,6 +92,7 @@ impl ProgramOptimizer {
             donated: Vec::new(),
             parameters: Vec::new(),
             narrow_parameters: Vec::new(),
+            gradient_checkpointing: GradientCheckpointing::default(),
         }
     }
 
@@ -116,6 +129,13 @@ impl ProgramOptimizer {
         self
     }
 
+    /// Says which activations the backward pass computes again instead of reading them: at every level, if asked for.
+    #[must_use]
+    pub fn gradient_checkpointing(mut self, choice: GradientCheckpointing) -> ProgramOptimizer {
+        self.gradient_checkpointing = choice;
+        self
+    }
+
     /// Rewrites a program; what each rewrite did, in order.
     pub fn rewrite(&self, program: &Program) -> Result<(Program, Vec<RewriteStep>), CompileError> {
         let context = Context {
@@ -124,12 +144,14 @@ impl ProgramOptimizer {
             parameters: if self.precision == ComputePrecision::Bf16 { &self.parameters } else { &[] },
             narrow_parameters: &self.narrow_parameters,
             is_partitioned: program.partitions().is_some_and(|count| count > 1) || program.uses_shardy(),
+            gradient_checkpointing: self.gradient_checkpointing,
         };
         let mut module = program.verified().clone();
         let mut steps = Vec::new();
         for rewrite in REWRITES {
             let is_allowed = !rewrite.lowers_precision || self.precision != ComputePrecision::F32;
-            if self.level < rewrite.level || !is_allowed {
+            let is_asked_for = rewrite.is_checkpointing && self.gradient_checkpointing.is_asked_for();
+            if (self.level < rewrite.level && !is_asked_for) || !is_allowed {
                 continue;
             }
             let (next, step) = (rewrite.run)(module, &context)?;

@@ -9,6 +9,8 @@ pub struct TargetInfo {
     pub mxu_edge: Option<u32>,
     /// Matmuls in bf16, operations per second, where known.
     pub bf16_flops: Option<f64>,
+    /// Bytes of memory, where known.
+    pub memory_bytes: Option<u64>,
     /// Memory, bytes per second, where known.
     pub memory_bytes_per_s: Option<f64>,
     /// Share of its time that a matmul loses when its contracting size is not a multiple of the MXU.
@@ -26,6 +28,7 @@ impl TargetInfo {
     pub const UNKNOWN: TargetInfo = TargetInfo {
         mxu_edge: None,
         bf16_flops: None,
+        memory_bytes: None,
         memory_bytes_per_s: None,
         ragged_loss: 0.0,
         bf16_min_reuse: None,
@@ -40,6 +43,7 @@ impl TargetInfo {
         TargetInfo {
             mxu_edge: Some(spec.cores.mxu_edge.value),
             bf16_flops: Some(spec.rates.bf16_tflops.value * 1e12 / devices),
+            memory_bytes: Some(spec.memory.hbm_bytes_per_chip.value / u64::from(spec.cores.devices_per_chip.value)),
             memory_bytes_per_s: Some(spec.memory.hbm_gb_per_s.value * 1e9 / devices),
             ragged_loss: ragged_loss(spec.cores.mxu_edge.value),
             bf16_min_reuse: Some(0.0),

@@ -182,7 +182,9 @@ impl Backend {
             return Ok(model);
         }
         let model = match self.config().optimization {
-            Level::None => self.prepare_as_written(program, parameters, CacheUse::ReadWrite)?,
+            Level::None if !self.config().gradient_checkpointing.is_asked_for() => {
+                self.prepare_as_written(program, parameters, CacheUse::ReadWrite)?
+            }
             level => {
                 let exported = Signature::read(program.module())?;
                 let bound = parameters.positions(&exported)?;
@@ -226,8 +228,9 @@ impl Backend {
         with: impl FnOnce(ProgramOptimizer) -> ProgramOptimizer,
     ) -> Result<Arc<Program>, Error> {
         let _span = tracing::info_span!("optimize", program = program.name(), level = level.name()).entered();
-        let (rewritten, _) =
-            with(ProgramOptimizer::new(level, self.rewrite_target(), self.config().precision)).rewrite(program)?;
+        let optimizer = ProgramOptimizer::new(level, self.rewrite_target(), self.config().precision)
+            .gradient_checkpointing(self.config().gradient_checkpointing);
+        let (rewritten, _) = with(optimizer).rewrite(program)?;
         Ok(Arc::new(rewritten))
     }
 

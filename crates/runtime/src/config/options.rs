@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use compile::optimize::{ComputePrecision, Level};
+use compile::optimize::{ComputePrecision, GradientCheckpointing, Level};
 use pjrt::Effort;
 
 use super::setting::Setting;
@@ -103,6 +103,8 @@ options! {
     };
     /// How hard the compiler tries to save memory: none, normal or aggressive.
     memory_optimization: MemoryOptimization = |_| MemoryOptimization::Normal;
+    /// Activations that the backward pass computes again instead of keeping them: auto, none, activations or layers.
+    gradient_checkpointing: GradientCheckpointing = |_| GradientCheckpointing::Auto;
     /// Whether the compiler may recompute values instead of keeping them.
     rematerialization: Switch = |_| Switch::Auto;
     /// Collectives that run beside arithmetic.

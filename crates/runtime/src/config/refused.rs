@@ -20,10 +20,6 @@ pub static REFUSED: &[RefusedOption] = &[
         reason: "it names no single thing; use `async_collectives`, `latency_hiding` or `collective_matmul`",
     },
     RefusedOption {
-        name: "gradient_checkpointing",
-        reason: "which values a gradient keeps is part of the program; `rematerialization` lets the compiler recompute values",
-    },
-    RefusedOption {
         name: "enable_hardware_acceleration",
         reason: "no TPU has a vector-quantization unit; there is nothing to switch on",
     },
@@ -61,7 +57,7 @@ pub static REFUSED: &[RefusedOption] = &[
     RefusedOption { name: "use_mixed_precision", reason: "use `precision`: bf16, f32 or mixed" },
     RefusedOption {
         name: "activation_checkpointing_layers",
-        reason: "which values a gradient keeps is part of the program; `rematerialization` lets the compiler recompute values",
+        reason: "use `gradient_checkpointing`: auto, none, activations or layers",
     },
     RefusedOption { name: "version", reason: "use `slice`, such as v5e-16: it names generation, chips and topology" },
     RefusedOption {

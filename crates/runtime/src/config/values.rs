@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use compile::optimize::{ComputePrecision, Level};
+use compile::optimize::{ComputePrecision, GradientCheckpointing, Level};
 use pjrt::Effort;
 
 use super::setting::Setting;
@@ -73,6 +73,20 @@ impl Setting for ComputePrecision {
 impl Setting for Level {
     fn read(text: &str) -> Result<Self, String> {
         word(text, &Level::ALL, Level::name)
+    }
+
+    fn show(&self) -> String {
+        self.name().to_string()
+    }
+}
+
+impl Setting for GradientCheckpointing {
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "true" => Ok(GradientCheckpointing::Activations),
+            "false" => Ok(GradientCheckpointing::None),
+            _ => word(text, &GradientCheckpointing::ALL, GradientCheckpointing::name),
+        }
     }
 
     fn show(&self) -> String {

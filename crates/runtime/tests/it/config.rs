@@ -17,7 +17,7 @@ use tensor::{DType, Literal};
 use tracing::Level;
 
 /// Options that are shown by `tests/it/optimize.rs`: they are the optimizer's.
-const OF_THE_OPTIMIZER: [&str; 2] = ["precision", "optimization"];
+const OF_THE_OPTIMIZER: [&str; 3] = ["precision", "optimization", "gradient_checkpointing"];
 
 const LOG: &str = "module @logarithm { func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   %0 = stablehlo.log %x : tensor<2xf32>

@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use compile::CompileError;
 use compile::Program;
-use compile::optimize::{ComputePrecision, Level, ProgramOptimizer, TargetInfo};
+use compile::optimize::{ComputePrecision, GradientCheckpointing, Level, ProgramOptimizer, TargetInfo};
+use hlo::{OpKind, Value};
 use runtime::config::{Config, Mode, Setting, Target as Device};
 use runtime::optimize::{OptimizationTrial, optimize};
 use runtime::{Backend, Bucketing, Buckets, Dimension, Error, ErrorClass, Extras, Parameters, Signature, Spec};
 use tensor::{DType, Literal, encode_float};
 use testkit::{Golden, Needed, golden_files, require};
+use trace::{Donate, Tensor, scan, value_and_grad};
 
 fn program(text: &str) -> Program {
     Program::read(text.as_bytes().to_vec()).unwrap()
@@ -398,4 +400,69 @@ fn exported_models_stay_within_their_tolerance() {
     }
     assert!(narrowed > RANGES.len() * MODELS.len() / 2, "most models have matmuls: {narrowed}");
     assert!(beyond > 0, "some model depends on the last bits of its inputs");
+}
+
+/// Layers in a loop, and the gradient of their weights: matmuls and what is computed from them are saved for the backward loop.
+fn training_step() -> Program {
+    let inputs = (Tensor::of(Spec::new(DType::F32, [4, 8, 8])), Tensor::of(Spec::new(DType::F32, [2, 8])));
+    let traced = trace::trace("step", &inputs, Donate::Nothing, |(weights, x)| {
+        let loss = |weights: &Tensor| {
+            let layer = |x: &Tensor, weight: &Tensor| {
+                let inner = x.matmul(weight);
+                let gated = &inner.tanh() * &inner;
+                (x + &gated.matmul(weight), ())
+            };
+            scan(x, weights, None, layer).0.square().mean_all()
+        };
+        value_and_grad(loss, weights)
+    });
+    Program::from_module(traced.unwrap().0.module)
+}
+
+/// Elements that loops carry.
+fn carried(program: &Program) -> u64 {
+    let func = program.module().entry().unwrap();
+    let loops = func.ops.iter().filter(|op| op.kind() == Some(OpKind::While));
+    let size = |value: &Value| func.ty(*value).as_tensor().and_then(|ty| ty.num_elements()).unwrap_or(0);
+    loops.flat_map(|op| op.operands.iter().map(size).collect::<Vec<_>>()).sum()
+}
+
+#[test]
+fn activations_that_are_computed_again_are_the_same() {
+    let plain = Arc::new(training_step());
+    let inputs = samples(&plain, -0.5..0.5, 7);
+    let results = |choice: &str| {
+        let choice = GradientCheckpointing::read(choice).unwrap();
+        let config = Config::new(Mode::Development).device(Device::Cpu).gradient_checkpointing(choice);
+        let backend = Backend::auto(&config).unwrap();
+        let model = backend.prepare_program(&plain, &Parameters::none()).unwrap();
+        let sent: Vec<_> = inputs.iter().map(|input| backend.send(input).unwrap()).collect();
+        let results = model.run(&sent).unwrap();
+        results.iter().flat_map(|array| array.to_host().unwrap().to_vec::<f32>().unwrap()).collect::<Vec<f32>>()
+    };
+    let optimizer =
+        |choice| ProgramOptimizer::new(Level::None, v5e(), ComputePrecision::F32).gradient_checkpointing(choice);
+    let expected = results("none");
+    let mut before = carried(&plain);
+    for choice in [GradientCheckpointing::Activations, GradientCheckpointing::Layers] {
+        let (again, steps) = optimizer(choice).rewrite(&plain).unwrap();
+        assert!(carried(&again) < before, "{choice:?}: {steps:?}");
+        before = carried(&again);
+        for (actual, expected) in results(choice.name()).iter().zip(&expected) {
+            assert!((actual - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{actual} instead of {expected}");
+        }
+    }
+}
+
+#[test]
+fn activations_are_computed_again_by_themselves_where_they_fill_the_memory() {
+    let plain = training_step();
+    let of = |level, memory_bytes| {
+        let target = TargetInfo { memory_bytes, ..v5e() };
+        carried(&ProgramOptimizer::new(level, target, ComputePrecision::F32).rewrite(&plain).unwrap().0)
+    };
+    let kept = of(Level::Balanced, v5e().memory_bytes);
+    assert!(of(Level::Balanced, Some(1024)) < kept);
+    assert_eq!(of(Level::Conservative, Some(1024)), kept);
+    assert_eq!(of(Level::Balanced, None), kept);
 }

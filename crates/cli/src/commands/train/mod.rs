@@ -53,6 +53,9 @@ struct Record {
     tokens_per_second: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mfu: Option<f64>,
+    /// Of the first device, at most, since the process began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_memory_bytes: Option<i64>,
     compilations: usize,
     seconds: f64,
     /// From a request to stop to a checkpoint that is safe, as it was told.
@@ -158,6 +161,7 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
         step_seconds: last.step_seconds,
         tokens_per_second: last.tokens_per_second,
         mfu: last.mfu,
+        peak_memory_bytes: backend.memory_stats().device_peak_bytes,
         compilations: trained.compilations,
         seconds: started.elapsed().as_secs_f64(),
         stop_seconds: shown.stop_seconds,

@@ -1,0 +1,525 @@
+//! Rematerialization (gradient checkpointing): what a loop over layers stacks for the backward loop is computed there once more, from
+//! what is still stacked.
+
+use std::collections::{HashMap, HashSet};
+
+use hlo::passes::{self, DCE, INLINE, Options, Partitioned};
+use hlo::{Attr, Attrs, Definition, Func, NewOp, Op, OpClass, OpId, OpKind, OpName, Region, Type, Value, Verified};
+use kernel::composites::{FLASH, FLASH_BACKWARD, GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT};
+
+use super::optimizer::Context;
+use super::step::RewriteStep;
+use crate::error::CompileError;
+
+const NAME: &str = "rematerialize";
+/// Of a device's memory: activations that take less are not worth a second computation.
+const WORTHWHILE: u64 = 8;
+
+/// Which activations of loops over layers the backward pass computes again instead of reading what the forward pass saved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum GradientCheckpointing {
+    /// Those that cost no matmul, from level `balanced` on, where they take an eighth of the device's memory.
+    #[default]
+    Auto,
+    /// None: the program saves what it was written to save.
+    None,
+    /// Those that cost no matmul.
+    Activations,
+    /// All but what each layer takes.
+    Layers,
+}
+
+impl GradientCheckpointing {
+    /// Every choice.
+    pub const ALL: [GradientCheckpointing; 4] = [
+        GradientCheckpointing::Auto,
+        GradientCheckpointing::None,
+        GradientCheckpointing::Activations,
+        GradientCheckpointing::Layers,
+    ];
+
+    /// The word for the choice.
+    pub fn name(self) -> &'static str {
+        match self {
+            GradientCheckpointing::Auto => "auto",
+            GradientCheckpointing::None => "none",
+            GradientCheckpointing::Activations => "activations",
+            GradientCheckpointing::Layers => "layers",
+        }
+    }
+
+    /// Whether programs are rewritten at every level.
+    pub fn is_asked_for(self) -> bool {
+        matches!(self, GradientCheckpointing::Activations | GradientCheckpointing::Layers)
+    }
+}
+
+/// How much is rematerialized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RematExtent {
+    /// What costs no matmul.
+    Cheap,
+    /// All but what the layers take.
+    Everything,
+    /// What is computed from scores: from matmuls whose results are larger than their factors.
+    Scores,
+}
+
+/// A program that saves fewer activations.
+#[derive(Clone, Debug)]
+pub struct Rematerialized {
+    /// The program.
+    pub module: Verified,
+    /// Stacks that it does not save any more.
+    pub stacks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// The rewrite of the optimizer.
+pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, RewriteStep), CompileError> {
+    let extent = match context.gradient_checkpointing {
+        GradientCheckpointing::None => return Ok((module, RewriteStep::new(NAME, 0, "not asked for"))),
+        GradientCheckpointing::Auto | GradientCheckpointing::Activations => RematExtent::Cheap,
+        GradientCheckpointing::Layers => RematExtent::Everything,
+    };
+    let Some(made) = rematerialize(&module, extent)? else {
+        return Ok((module, RewriteStep::new(NAME, 0, "no loop saves activations for another")));
+    };
+    let mebibytes = made.bytes >> 20;
+    let is_small = context.target.memory_bytes.is_none_or(|memory| made.bytes < memory / WORTHWHILE);
+    if context.gradient_checkpointing == GradientCheckpointing::Auto && is_small {
+        return Ok((module, RewriteStep::new(NAME, 0, format!("{mebibytes} MiB of activations are left saved"))));
+    }
+    let detail = format!("{} stacks of activations ({mebibytes} MiB) are not saved", made.stacks);
+    Ok((made.module, RewriteStep::new(NAME, made.stacks, detail)))
+}
+
+/// The program with activations rematerialized; `None` where no loop saves any for another.
+pub fn rematerialize(module: &Verified, extent: RematExtent) -> Result<Option<Rematerialized>, CompileError> {
+    // What becomes a kernel costs what the kernel costs.
+    let kernels = [FLASH, FLASH_BACKWARD, GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT];
+    let inlining = Options { partitioned: Partitioned::Yes, keep_composites: &kernels, ..Options::default() };
+    let mut module = passes::apply(module.clone(), &[INLINE], &inlining)?.0.into_inner();
+    let name = module.entry().map(|func| func.name.clone());
+    let Some(func) = module.funcs.iter_mut().find(|func| Some(&func.name) == name.as_ref()) else { return Ok(None) };
+    let (stacks, bytes) = rewrite(func, extent);
+    if stacks == 0 {
+        return Ok(None);
+    }
+    // Stacks that nobody reads are still carried.
+    let options = Options { partitioned: Partitioned::Yes, ..Options::default() };
+    let module = passes::apply(hlo::verify(module)?, &[DCE], &options)?.0;
+    Ok(Some(Rematerialized { module, stacks, bytes }))
+}
+
+/// Rewrites every pair of loops; how many stacks are gone, and their bytes.
+fn rewrite(func: &mut Func, extent: RematExtent) -> (u64, u64) {
+    let loops: Vec<OpId> = func.walk().into_iter().filter(|id| func.op(*id).kind() == Some(OpKind::While)).collect();
+    let (mut stacks, mut bytes) = (0, 0u64);
+    for forward in loops {
+        if let Some(plan) = Plan::of(func, forward, extent) {
+            let gone = plan.apply(func);
+            stacks += gone.len() as u64;
+            bytes = gone.iter().fold(bytes, |sum, &stack| sum.saturating_add(bytes_of(func, stack)));
+        }
+    }
+    (stacks, bytes)
+}
+
+fn bytes_of(func: &Func, value: Value) -> u64 {
+    let Some(ty) = func.ty(value).as_tensor() else { return 0 };
+    let bits = ty.element.plain().map_or(0, |dtype| u64::from(dtype.bits()));
+    ty.num_elements().and_then(|count| count.checked_mul(bits)).map_or(0, |bits| bits / 8)
+}
+
+/// What one round of a loop adds to a stack that it carries.
+#[derive(Debug)]
+struct Stack {
+    /// The stack, behind the loop.
+    result: Value,
+    /// The carried value that says which round it is.
+    counter: usize,
+    /// What is added, with an axis of size 1 in front.
+    update: Value,
+    /// The same without that axis, where it is made of that.
+    source: Value,
+    /// Where later loops read it, if they alone do and iteration by iteration.
+    reads: Option<Vec<Read>>,
+}
+
+/// A slice that a later loop takes of a stack.
+#[derive(Clone, Debug)]
+struct Read {
+    region: Region,
+    slice: OpId,
+    /// The round it is of.
+    at: Value,
+    /// Another start of the slice; axes are taken whole, so any value does.
+    start: Option<Value>,
+}
+
+/// Which stacks of a loop are dropped, and which are read instead.
+struct Plan {
+    forward: OpId,
+    body: Region,
+    /// Carried values that no round changes.
+    invariant: Vec<bool>,
+    stacks: Vec<Stack>,
+    /// For each stack whether it is dropped.
+    dropped: Vec<bool>,
+}
+
+impl Plan {
+    fn of(func: &Func, forward: OpId, extent: RematExtent) -> Option<Plan> {
+        let uses = Uses::of(func);
+        let &[_, body] = &func.op(forward).regions[..] else { return None };
+        let returned = returned(func, body)?;
+        let args = &func.region(body).args;
+        let invariant: Vec<bool> = args.iter().zip(returned).map(|(arg, value)| arg == value).collect();
+        let stacks: Vec<Stack> = (0..args.len()).filter_map(|n| Stack::of(func, &uses, forward, body, n)).collect();
+        let mut plan = Plan { forward, body, invariant, dropped: vec![false; stacks.len()], stacks };
+        for n in 0..plan.stacks.len() {
+            let stack = &plan.stacks[n];
+            let is_input = matches!(func.value(stack.source).definition, Definition::Argument(..));
+            let is_wanted = extent != RematExtent::Cheap || !is_matmul(func, stack.source);
+            plan.dropped[n] = stack.reads.is_some() && !is_input && is_wanted;
+        }
+        if extent == RematExtent::Scores {
+            plan.keep_all_but_scores(func);
+        }
+        // What cannot be computed from the others stays, which may let others be computed.
+        loop {
+            let kept = (0..plan.stacks.len()).find(|n| plan.dropped[*n] && plan.needed(func, *n, extent).is_none());
+            match kept {
+                Some(n) => plan.dropped[n] = false,
+                None => break,
+            }
+        }
+        plan.dropped.contains(&true).then_some(plan)
+    }
+
+    /// Of the stacks that may be dropped those stay that scores are not read for: the others are computed from scores without
+    /// another matmul. Dropped one by one, since one of them may be computed from another.
+    fn keep_all_but_scores(&mut self, func: &Func) {
+        let may = std::mem::replace(&mut self.dropped, vec![false; self.stacks.len()]);
+        loop {
+            let found = (0..may.len()).find(|&n| may[n] && !self.dropped[n] && self.is_of_scores(func, n));
+            match found {
+                Some(n) => self.dropped[n] = true,
+                None => break,
+            }
+        }
+    }
+
+    fn is_of_scores(&mut self, func: &Func, n: usize) -> bool {
+        self.dropped[n] = true;
+        let needed = self.needed(func, n, RematExtent::Scores);
+        self.dropped[n] = false;
+        needed.is_some_and(|ops| ops.iter().any(|&id| has_grown(func, func.op(id))))
+    }
+
+    /// The stack that holds a value and stays.
+    fn kept(&self, value: Value) -> Option<&Stack> {
+        self.stacks
+            .iter()
+            .zip(&self.dropped)
+            .find(|(stack, dropped)| !**dropped && stack.source == value)
+            .map(|(s, _)| s)
+    }
+
+    /// Ops of the loop's body that compute what stack `n` gets, in order; `None` where it cannot be computed elsewhere.
+    fn needed(&self, func: &Func, n: usize, extent: RematExtent) -> Option<Vec<OpId>> {
+        let mut pending = vec![self.stacks[n].update];
+        let mut needed: HashSet<OpId> = HashSet::new();
+        while let Some(value) = pending.pop() {
+            if self.kept(value).is_some() {
+                continue;
+            }
+            match func.value(value).definition {
+                Definition::Argument(region, index) if region == self.body => {
+                    let is_known = self.invariant[index as usize] || index as usize == self.stacks[n].counter;
+                    if !is_known {
+                        return None;
+                    }
+                }
+                Definition::Argument(..) => {}
+                Definition::Result(id, _) => {
+                    if !func.region(self.body).ops.contains(&id) || !needed.insert(id) {
+                        continue;
+                    }
+                    let op = func.op(id);
+                    let is_too_costly = match extent {
+                        RematExtent::Everything => false,
+                        RematExtent::Cheap => is_costly(op),
+                        RematExtent::Scores => is_costly(op) && !has_grown(func, op),
+                    };
+                    if !may_repeat(op) || is_too_costly {
+                        return None;
+                    }
+                    pending.extend(inputs(func, op));
+                }
+            }
+        }
+        Some(func.region(self.body).ops.iter().copied().filter(|id| needed.contains(id)).collect())
+    }
+
+    /// Computes what is dropped where it is read; the stacks that nobody reads any more.
+    fn apply(&self, func: &mut Func) -> Vec<Value> {
+        // What was computed for a round in a loop serves all its reads of that round.
+        let mut known: HashMap<(Region, Value), HashMap<Value, Value>> = HashMap::new();
+        let mut gone = Vec::new();
+        for (n, stack) in self.stacks.iter().enumerate().filter(|(n, _)| self.dropped[*n]) {
+            let Some(ops) = self.needed(func, n, RematExtent::Everything) else { continue };
+            let mut is_gone = false;
+            for read in stack.reads.iter().flatten() {
+                let map = known.entry((read.region, read.at)).or_default();
+                let before = func.region(read.region).ops.len();
+                let args = func.region(self.body).args.clone();
+                let operands = func.op(self.forward).operands.clone();
+                for (index, (arg, operand)) in args.iter().zip(operands).enumerate() {
+                    if self.invariant[index] {
+                        map.insert(*arg, operand);
+                    } else if index == stack.counter {
+                        map.insert(*arg, read.at);
+                    }
+                }
+                for &id in &ops {
+                    self.fetch(func, id, read, map);
+                    let is_done = func.op(id).results().all(|result| map.contains_key(&result));
+                    if !is_done {
+                        copy_op(func, id, read.region, map);
+                    }
+                }
+                // What was appended goes before the slice.
+                let region = &mut func.regions[read.region.0 as usize].ops;
+                let added = region.split_off(before);
+                let place = region.iter().position(|id| *id == read.slice).unwrap_or(0);
+                region.splice(place..place, added);
+                let Some(&computed) = map.get(&stack.update) else { continue };
+                let old = func.op(read.slice).first_result;
+                for other in &mut func.ops {
+                    other
+                        .operands
+                        .iter_mut()
+                        .filter(|operand| **operand == old)
+                        .for_each(|operand| *operand = computed);
+                }
+                is_gone = true;
+            }
+            gone.extend(is_gone.then_some(stack.result));
+        }
+        gone
+    }
+
+    /// Reads what an op needs of the stacks that stay.
+    fn fetch(&self, func: &mut Func, id: OpId, read: &Read, map: &mut HashMap<Value, Value>) {
+        for value in inputs(func, func.op(id)) {
+            let Some(stack) = self.kept(value).filter(|_| !map.contains_key(&value)) else { continue };
+            let ty = func.ty(stack.update).clone();
+            let Some(tensor) = ty.as_tensor() else { continue };
+            let sizes = tensor.dims.to_vec();
+            let mut operands = vec![stack.result, read.at];
+            operands.extend(std::iter::repeat_n(read.start.unwrap_or(read.at), sizes.len().saturating_sub(1)));
+            let mut attrs = Attrs::new();
+            attrs.set("slice_sizes", Attr::i64s(sizes));
+            let slice = NewOp { operands, results: vec![ty], attrs, ..new(OpKind::DynamicSlice) };
+            let slice = func.add_op(read.region, slice);
+            let mut fetched = func.op(slice).first_result;
+            if stack.source != stack.update {
+                let results = vec![func.ty(stack.source).clone()];
+                let reshape = NewOp { operands: vec![fetched], results, ..new(OpKind::Reshape) };
+                let reshape = func.add_op(read.region, reshape);
+                fetched = func.op(reshape).first_result;
+            }
+            map.insert(value, fetched);
+        }
+    }
+}
+
+impl Stack {
+    /// Carried value `n` of a loop, if each iteration writes its slice of it and does nothing else with it.
+    fn of(func: &Func, uses: &Uses, forward: OpId, body: Region, n: usize) -> Option<Stack> {
+        let arg = *func.region(body).args.get(n)?;
+        let write = defining(func, *returned(func, body)?.get(n)?)?;
+        let &[whole, update, at, ..] = &write.operands[..] else { return None };
+        let Definition::Argument(region, counter) = func.value(at).definition else { return None };
+        let is_write = write.kind() == Some(OpKind::DynamicUpdateSlice) && whole == arg && region == body;
+        if !is_write || uses.of_value(arg).len() != 1 || !takes_one(func.ty(arg), func.ty(update)) {
+            return None;
+        }
+        let result = Value(func.op(forward).first_result.0 + n as u32);
+        let reads = reads(func, uses, forward, result);
+        Some(Stack { result, counter: counter as usize, update, source: source(func, update), reads })
+    }
+}
+
+/// What an axis of size 1 was put in front of.
+fn source(func: &Func, update: Value) -> Value {
+    let Some(op) = defining(func, update) else { return update };
+    let dims = |value: Value| func.ty(value).as_tensor().map(|ty| ty.dims.to_vec());
+    let Some(&from) = op.operands.first() else { return update };
+    let is_same = dims(update).is_some_and(|dims_of| dims(from).is_some_and(|from| dims_of[1..] == from[..]));
+    let is_plain = match op.kind() {
+        Some(OpKind::Reshape) => true,
+        Some(OpKind::BroadcastInDim) => {
+            let axes = op.attr("broadcast_dimensions").and_then(Attr::as_i64s).unwrap_or_default();
+            axes.iter().zip(1..).all(|(axis, n)| *axis == n)
+        }
+        _ => false,
+    };
+    if is_same && is_plain { from } else { update }
+}
+
+/// Whether a slice has one of the first axis of a whole, and all of the others.
+fn takes_one(whole: &Type, slice: &Type) -> bool {
+    match (whole.as_tensor(), slice.as_tensor()) {
+        (Some(whole), Some(slice)) => {
+            slice.dims.first() == Some(&1) && slice.dims.len() == whole.dims.len() && slice.dims[1..] == whole.dims[1..]
+        }
+        _ => false,
+    }
+}
+
+/// Slices that later loops take of a value, if nothing else reads it.
+fn reads(func: &Func, uses: &Uses, forward: OpId, value: Value) -> Option<Vec<Read>> {
+    let mut reads = Vec::new();
+    for &(id, position) in uses.of_value(value) {
+        let op = func.op(id);
+        let (OpKind::While, &[condition, body]) = (op.kind()?, &op.regions[..]) else { return None };
+        let arg = *func.region(body).args.get(position)?;
+        let is_same = *returned(func, body)?.get(position)? == arg;
+        let in_condition = *func.region(condition).args.get(position)?;
+        let behind = Value(op.first_result.0 + position as u32);
+        if id == forward || !is_same || !uses.of_value(in_condition).is_empty() || !uses.of_value(behind).is_empty() {
+            return None;
+        }
+        for &(reader, operand) in uses.of_value(arg) {
+            let op = func.op(reader);
+            if op.kind() == Some(OpKind::Return) && Some(&reader) == func.region(body).ops.last() {
+                continue;
+            }
+            let is_slice = op.kind() == Some(OpKind::DynamicSlice) && operand == 0;
+            if !is_slice || !func.region(body).ops.contains(&reader) {
+                return None;
+            }
+            if !takes_one(func.ty(arg), func.ty(op.first_result)) {
+                return None;
+            }
+            let (at, start) = (*op.operands.get(1)?, op.operands.get(2).copied());
+            reads.push(Read { region: body, slice: reader, at, start });
+        }
+    }
+    (!reads.is_empty()).then_some(reads)
+}
+
+/// Who reads each value, and as which operand.
+struct Uses(HashMap<Value, Vec<(OpId, usize)>>);
+
+impl Uses {
+    fn of(func: &Func) -> Uses {
+        let mut uses: HashMap<Value, Vec<(OpId, usize)>> = HashMap::new();
+        for id in func.walk() {
+            for (position, &operand) in func.op(id).operands.iter().enumerate() {
+                uses.entry(operand).or_default().push((id, position));
+            }
+        }
+        Uses(uses)
+    }
+
+    fn of_value(&self, value: Value) -> &[(OpId, usize)] {
+        self.0.get(&value).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn new(kind: OpKind) -> NewOp {
+    NewOp::new(OpName::Known(kind))
+}
+
+fn defining(func: &Func, value: Value) -> Option<&Op> {
+    match func.value(value).definition {
+        Definition::Result(id, _) => Some(func.op(id)),
+        Definition::Argument(..) => None,
+    }
+}
+
+fn returned(func: &Func, region: Region) -> Option<&[Value]> {
+    let last = func.op(*func.region(region).ops.last()?);
+    (last.kind() == Some(OpKind::Return)).then_some(&last.operands)
+}
+
+/// Values an op reads, in its regions too.
+fn inputs(func: &Func, op: &Op) -> Vec<Value> {
+    let mut inputs = op.operands.clone();
+    let mut pending = op.regions.clone();
+    while let Some(region) = pending.pop() {
+        for &id in &func.region(region).ops {
+            inputs.extend(&func.op(id).operands);
+            pending.extend(&func.op(id).regions);
+        }
+    }
+    inputs
+}
+
+/// Whether an op gives the same when it runs again.
+fn may_repeat(op: &Op) -> bool {
+    let has_effect = op.attr("has_side_effect") == Some(&Attr::Bool(true));
+    let talks = op.kind().is_some_and(|kind| kind.class() == OpClass::Transfer || kind == OpKind::Rng);
+    !has_effect && !talks
+}
+
+/// Whether an op costs more than vector work.
+fn is_costly(op: &Op) -> bool {
+    use OpKind as K;
+    let Some(kind) = op.kind() else { return true };
+    let is_light = kind.is_movement() || matches!(kind, K::DynamicSlice | K::Iota | K::Constant | K::Reduce);
+    !(is_light || hlo::cost::fuses_elementwise(kind))
+}
+
+/// Whether a batch of matmuls gives more numbers than it reads, as scores of queries and keys do.
+fn has_grown(func: &Func, op: &Op) -> bool {
+    let Some(Attr::Dot(dot)) = op.attr("dot_dimension_numbers") else { return false };
+    let elements = |value: Value| func.ty(value).as_tensor().and_then(|ty| ty.num_elements()).unwrap_or(u64::MAX);
+    let read = op.operands.iter().fold(0u64, |sum, &value| sum.saturating_add(elements(value)));
+    !dot.lhs_batching.is_empty() && elements(op.first_result) > read
+}
+
+/// Whether a value is the result of something costly, as it is or moved.
+fn is_matmul(func: &Func, value: Value) -> bool {
+    let mut value = value;
+    loop {
+        let Some(op) = defining(func, value) else { return false };
+        match (op.kind(), op.operands.first()) {
+            (Some(OpKind::Reshape | OpKind::Transpose | OpKind::Convert | OpKind::BroadcastInDim), Some(from)) => {
+                value = *from;
+            }
+            _ => return is_costly(op),
+        }
+    }
+}
+
+/// Appends a copy of an op to a region, with other values in place of those it reads.
+fn copy_op(func: &mut Func, id: OpId, into: Region, map: &mut HashMap<Value, Value>) {
+    let op = func.op(id).clone();
+    let read = |map: &HashMap<Value, Value>, value: &Value| map.get(value).copied().unwrap_or(*value);
+    let mut regions = Vec::with_capacity(op.regions.len());
+    for &region in &op.regions {
+        let data = func.region(region).clone();
+        let copy = func.add_region();
+        for arg in &data.args {
+            let ty = func.ty(*arg).clone();
+            let new = func.add_argument(copy, ty, None);
+            map.insert(*arg, new);
+        }
+        for &inner in &data.ops {
+            copy_op(func, inner, copy, map);
+        }
+        regions.push(copy);
+    }
+    let results = op.results().map(|result| func.ty(result).clone()).collect();
+    let operands = op.operands.iter().map(|value| read(map, value)).collect();
+    let new = NewOp { name: op.name.clone(), operands, results, attrs: op.attrs.clone(), regions, loc: op.loc.clone() };
+    let copy = func.add_op(into, new);
+    let first = func.op(copy).first_result;
+    map.extend(op.results().enumerate().map(|(n, result)| (result, Value(first.0 + n as u32))));
+}
