@@ -102,8 +102,9 @@ pub(crate) fn manual_shardings(op: &Op, name: &str) -> Result<Vec<TensorSharding
     if let Some(Attr::Sdy(attr)) = op.attr("manual_axes")
         && let SdyAttr::ManualAxes(manual) = &**attr
     {
-        for dim in shardings.iter_mut().flat_map(|sharding| &mut sharding.dims) {
-            dim.axes.retain(|axis| manual.contains(&axis.name));
+        for sharding in &mut shardings {
+            let lists = sharding.dims.iter_mut().map(|dim| &mut dim.axes).chain([&mut sharding.unreduced]);
+            lists.for_each(|axes| axes.retain(|axis| manual.contains(&axis.name)));
         }
     }
     Ok(shardings)

@@ -1,13 +1,15 @@
 //! A program made ready to run: read, verified, and everything a caller may ask about it known.
 
 mod optimized;
+mod parts;
+mod shardings;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use hlo::{ElementType, Func, Module, OpKind, OpName, Type, Verified};
+use hlo::{ElementType, Func, Module, OpKind, Type, Verified};
 use tensor::{DType, Literal};
 
 use crate::error::Error;
@@ -16,7 +18,7 @@ use crate::kernels::Cores;
 use crate::kernels::isa::CpuIsa;
 use crate::kernels::machine::Machine;
 use crate::kernels::pool::Pool;
-use crate::lower::{self, Donation, Folding};
+use crate::lower::{self, Donation, Folding, Manual};
 use crate::memory::{Arena, Array, byte_count, device_bytes};
 use crate::program::describe::program_id;
 use crate::program::{ProfiledStep, Program, RecordedBy};
@@ -83,11 +85,39 @@ pub struct EngineOptions<'o> {
     pub folding: Folding,
     /// The function that runs; `None` for `main`, or the only one there is.
     pub entry: Option<&'o str>,
+    /// Whose shardings may be chosen where the program does not write them.
+    pub free: FreeShardings<'o>,
+}
+
+/// Which arguments and results get the shardings that are propagated to them where the program writes none; the others are
+/// replicated. One entry stands for all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FreeShardings<'o> {
+    /// Of arguments; empty for none.
+    pub arguments: &'o [bool],
+    /// Of results; empty for all.
+    pub results: &'o [bool],
+}
+
+impl FreeShardings<'_> {
+    fn is_free(list: &[bool], n: usize, unless_written: bool) -> bool {
+        match list {
+            [] => unless_written,
+            [all] => *all,
+            list => list.get(n).copied().unwrap_or(false),
+        }
+    }
 }
 
 impl Default for EngineOptions<'_> {
     fn default() -> Self {
-        EngineOptions { spread: Spread::ONE, mode: ExecutionMode::default(), folding: Folding::default(), entry: None }
+        EngineOptions {
+            spread: Spread::ONE,
+            mode: ExecutionMode::default(),
+            folding: Folding::default(),
+            entry: None,
+            free: FreeShardings::default(),
+        }
     }
 }
 
@@ -190,6 +220,8 @@ pub struct Compiled {
     cpu: Arc<Cpu>,
     /// Why not, where the interpreter runs the module.
     program: Result<Arc<Program>, String>,
+    /// Whether one run of the program starts the partitions of its manual parts.
+    starts_partitions: bool,
     module: Verified,
     entry: String,
     name: String,
@@ -270,38 +302,40 @@ impl Compiled {
         }
         let ports = |types: &[Type]| types.iter().map(PortType::of).collect::<Result<Vec<_>, _>>();
         let (arguments, results) = (ports(&func.inputs)?, ports(&func.outputs)?);
-        let shardings = |ports: &[PortType], attrs: &[hlo::Attrs]| {
-            let none = hlo::Attrs::new();
-            let one = |(n, port): (usize, &PortType)| {
-                let replicated = Sharding::replicated(port.rank(), spread.num_partitions);
-                if spread.num_partitions == 1 {
-                    return Ok(replicated);
-                }
-                let written = Sharding::of(attrs.get(n).unwrap_or(&none), &module, port.rank(), spread.num_partitions)?;
-                Ok(written.unwrap_or(replicated))
-            };
-            ports.iter().enumerate().map(one).collect::<Result<Vec<_>, Error>>()
+        let partitioning = Partitioning::of(&module, func);
+        let (argument_shardings, result_shardings) = match spread.num_partitions {
+            1 => shardings::replicated(&arguments, &results, 1),
+            count if partitioning == Partitioning::PerDevice => shardings::replicated(&arguments, &results, count),
+            count => shardings::of(&module, func, (&arguments, &results), count, options.free)?,
         };
-        let argument_shardings = shardings(&arguments, &func.input_attrs)?;
-        let result_shardings = shardings(&results, &constrained_results(&module, func))?;
         let tiles = |ports: &[PortType], shardings: &[Sharding]| {
             ports.iter().zip(shardings).map(|(port, sharding)| port.tile(sharding)).collect::<Result<Vec<_>, _>>()
         };
         let donated = donations(func);
         let program = match options.mode {
-            ExecutionMode::Compiled => compile_program(cpu, &module, &func.name, &donated, options.folding)?,
+            ExecutionMode::Compiled => {
+                let manual = match partitioning {
+                    Partitioning::WholeWithManualParts if spread.num_replicas == 1 && spread.num_partitions > 1 => {
+                        Manual::Started { partitions: spread.num_partitions }
+                    }
+                    _ => Manual::InEveryProcess,
+                };
+                compile_program(cpu, &module, &func.name, &donated, (options.folding, manual))?
+            }
             ExecutionMode::Interpreted => Err("the caller asked for it".into()),
         };
+        let starts_partitions = program.as_ref().is_ok_and(|(_, manual)| *manual != Manual::InEveryProcess);
         Ok(Compiled {
             cpu: cpu.clone(),
-            program: program.map(Arc::new),
+            program: program.map(|(program, _)| Arc::new(program)),
+            starts_partitions,
             entry: func.name.to_string(),
             name: module.name.as_deref().unwrap_or("main").to_string(),
             spread,
             arguments: tiles(&arguments, &argument_shardings)?,
             results: tiles(&results, &result_shardings)?,
             donated,
-            partitioning: Partitioning::of(&module, func),
+            partitioning,
             whole_arguments: arguments,
             whole_results: results,
             argument_shardings,
@@ -432,7 +466,7 @@ impl Compiled {
         };
         let (replica, partition) = (device / partitions, device % partitions);
         let place = sharding.partitions.iter().position(|&holder| holder == partition).unwrap_or(0);
-        replica * sharding.num_tiles() + place / sharding.copies().max(1)
+        replica * sharding.num_tiles() * sharding.summands + place / sharding.copies().max(1)
     }
 
     /// One device's part of an argument from its bytes.
@@ -476,7 +510,7 @@ impl Compiled {
         if self.partitioning == Partitioning::PerDevice {
             return self.run_grid(arguments, partitions, options, sites);
         }
-        let grid = if partitions == 1 { arguments } else { self.join(&arguments)? };
+        let grid = if partitions == 1 { arguments } else { self.join(arguments)? };
         let results = self.run_replicas(grid, options, sites)?;
         if partitions == 1 {
             return Ok(results);
@@ -484,10 +518,9 @@ impl Compiled {
         let mut out = Vec::with_capacity(results.len() * partitions);
         for list in results {
             let mut lists = vec![Vec::with_capacity(list.len()); partitions];
-            for (array, sharding) in list.iter().zip(&self.result_shardings) {
-                for (list, part) in lists.iter_mut().zip(sharding.split(&array.to_literal())?) {
-                    list.push(Array::from_literal(&self.cpu.memory, &part)?);
-                }
+            for (array, sharding) in list.into_iter().zip(&self.result_shardings) {
+                let parts = parts::split(&self.cpu.memory, array, sharding)?;
+                lists.iter_mut().zip(parts).for_each(|(list, part)| list.push(part));
             }
             out.extend(lists);
         }
@@ -495,14 +528,15 @@ impl Compiled {
     }
 
     /// Whole arguments of each replica, from the parts its partitions have.
-    fn join(&self, arguments: &[Vec<Array>]) -> Result<Vec<Vec<Array>>, Error> {
+    fn join(&self, arguments: Vec<Vec<Array>>) -> Result<Vec<Vec<Array>>, Error> {
+        let mut lists: Vec<_> = arguments.into_iter().map(Vec::into_iter).collect();
         let mut grid = Vec::with_capacity(self.spread.num_replicas);
-        for replica in arguments.chunks(self.spread.num_partitions) {
-            let join = |(n, sharding): (usize, &Sharding)| {
-                let parts: Vec<Literal> = replica.iter().map(|list| list[n].to_literal()).collect();
-                Array::from_literal(&self.cpu.memory, &sharding.join(&parts, 0)?)
+        for replica in lists.chunks_mut(self.spread.num_partitions) {
+            let join = |sharding: &Sharding| {
+                let held: Vec<Array> = replica.iter_mut().filter_map(Iterator::next).collect();
+                parts::join(&self.cpu.memory, held, sharding)
             };
-            grid.push(self.argument_shardings.iter().enumerate().map(join).collect::<Result<Vec<_>, Error>>()?);
+            grid.push(self.argument_shardings.iter().map(join).collect::<Result<Vec<_>, Error>>()?);
         }
         Ok(grid)
     }
@@ -513,7 +547,7 @@ impl Compiled {
         options: &InterpreterOptions,
         sites: &[Site],
     ) -> Result<Vec<Vec<Array>>, Error> {
-        if self.partitioning != Partitioning::WholeWithManualParts {
+        if self.partitioning != Partitioning::WholeWithManualParts || self.starts_partitions {
             return self.run_grid(grid, 1, options, sites);
         }
         // Outside manual parts every partition computes the same: the first one's results stand for all.
@@ -607,19 +641,27 @@ impl Compiled {
     }
 }
 
-/// Simplifies and compiles; says why where the program has to be interpreted.
+/// Simplifies and compiles; says why where the program has to be interpreted. Manual parts that cannot be programs of their
+/// own are run by whole processes.
 fn compile_program(
     cpu: &Cpu,
     module: &Verified,
     entry: &str,
     donated: &[Donation],
-    folding: Folding,
-) -> Result<Result<Program, String>, Error> {
+    (folding, manual): (Folding, Manual),
+) -> Result<Result<(Program, Manual), String>, Error> {
     // A program that makes the compiler stop is refused: the caller goes on.
     let compiled = catch_unwind(AssertUnwindSafe(|| {
         let simplified = lower::simplify(module.clone(), folding)?;
         let module: Arc<Module> = Arc::new(simplified.into_inner());
-        lower::compile(module, entry, donated, &cpu.cores.machine, &cpu.memory)
+        let compile = |manual| {
+            let program = lower::compile_for(module.clone(), entry, donated, &cpu.cores.machine, &cpu.memory, manual);
+            program.map(|program| (program, manual))
+        };
+        match compile(manual) {
+            Err(Error::Unsupported { .. }) if manual != Manual::InEveryProcess => compile(Manual::InEveryProcess),
+            compiled => compiled,
+        }
     }));
     let stopped = |panic: Box<dyn Any + Send>| {
         let what = "the compiler stopped; report this program, and interpret it until then";
@@ -650,51 +692,6 @@ fn to_literal(value: &InterpreterValue) -> Result<Literal, Error> {
         InterpreterValue::Token => Ok(empty()),
         _ => Err(Error::Internal("a tuple as a result".into())),
     }
-}
-
-/// Calls that a result is followed through to the constraint it comes from.
-const MAX_FOLLOWED: usize = 1000;
-
-/// The attributes of the results; one that says nothing about its sharding has that of the constraint it comes from.
-fn constrained_results(module: &Module, func: &Func) -> Vec<hlo::Attrs> {
-    let returned = returned(func);
-    let attrs = (0..func.outputs.len()).map(|n| {
-        let mut attrs = func.output_attrs.get(n).cloned().unwrap_or_else(hlo::Attrs::new);
-        let is_written = attrs.get("sdy.sharding").is_some() || attrs.get("mhlo.sharding").is_some();
-        let value = returned.get(n).filter(|_| !is_written);
-        if let Some(sharding) = value.and_then(|&value| constraint_of(module, func, value)) {
-            attrs.set("sdy.sharding", sharding.clone());
-        }
-        attrs
-    });
-    attrs.collect()
-}
-
-/// What a function returns.
-fn returned(func: &Func) -> &[hlo::Value] {
-    func.body.and_then(|body| func.region(body).ops.last()).map_or(&[], |&id| &func.op(id).operands)
-}
-
-/// The sharding constraint a value comes from, through calls and the casts that mixed programs have between dialects.
-fn constraint_of<'m>(module: &'m Module, mut func: &'m Func, mut value: hlo::Value) -> Option<&'m hlo::Attr> {
-    for _ in 0..MAX_FOLLOWED {
-        let hlo::Definition::Result(op, n) = func.value(value).definition else { return None };
-        let (op, n) = (func.op(op), n as usize);
-        value = match &op.name {
-            OpName::Known(OpKind::SdyShardingConstraint) => return op.attr("sharding"),
-            OpName::Known(OpKind::FuncCall) => {
-                let Some(hlo::Attr::Symbol(name)) = op.attr("callee") else { return None };
-                func = module.func(name)?;
-                if let Some(sharding) = func.output_attrs.get(n).and_then(|attrs| attrs.get("sdy.sharding")) {
-                    return Some(sharding);
-                }
-                *returned(func).get(n)?
-            }
-            OpName::Extern(name) if &**name == "builtin.unrealized_conversion_cast" => *op.operands.get(n)?,
-            _ => return None,
-        };
-    }
-    None
 }
 
 fn donations(func: &Func) -> Vec<Donation> {

@@ -13,14 +13,16 @@ use crate::error::Error;
 pub struct Sharding {
     /// Number of tiles along each dimension.
     pub tiles: Vec<usize>,
-    /// Partitions holding each tile: tile-major, then the copies of the tile.
+    /// Partitions holding each tile: tile-major, then the summands of the tile, then the copies of each.
     pub partitions: Vec<usize>,
+    /// Partial values whose sum a tile is: more than one along unreduced axes.
+    pub summands: usize,
 }
 
 impl Sharding {
     /// Every partition holds the whole array.
     pub fn replicated(rank: usize, num_partitions: usize) -> Sharding {
-        Sharding { tiles: vec![1; rank], partitions: (0..num_partitions).collect() }
+        Sharding { tiles: vec![1; rank], partitions: (0..num_partitions).collect(), summands: 1 }
     }
 
     /// Number of tiles.
@@ -28,25 +30,31 @@ impl Sharding {
         self.tiles.iter().product()
     }
 
-    /// Partitions that hold the same tile.
+    /// Partitions that hold the same summand of the same tile.
     pub fn copies(&self) -> usize {
-        self.partitions.len() / self.num_tiles().max(1)
+        self.partitions.len() / (self.num_tiles() * self.summands).max(1)
     }
 
     /// Whether every partition holds the whole array.
     pub fn is_replicated(&self) -> bool {
-        self.num_tiles() == 1
+        self.num_tiles() == 1 && self.summands == 1
+    }
+
+    /// Which tile a partition holds, and which summand of it.
+    fn held_by(&self, partition: usize) -> Option<(usize, usize)> {
+        let place = self.partitions.iter().position(|&holder| holder == partition)? / self.copies().max(1);
+        Some((place / self.summands, place % self.summands))
     }
 
     /// Which tile along a dimension a partition holds.
     pub(crate) fn tile_index(&self, partition: usize, dim: usize) -> usize {
-        let place = self.partitions.iter().position(|&holder| holder == partition).unwrap_or(0);
-        place / self.copies().max(1) / self.tiles[dim + 1..].iter().product::<usize>() % self.tiles[dim]
+        let (tile, _) = self.held_by(partition).unwrap_or((0, 0));
+        tile / self.tiles[dim + 1..].iter().product::<usize>() % self.tiles[dim]
     }
 
     /// Partitions whose tiles lie one behind the other along a dimension, in that order; each holds one copy of its tile.
     pub(crate) fn groups_along(&self, dim: usize) -> Vec<Vec<usize>> {
-        let (tiles, copies) = (self.tiles[dim], self.copies());
+        let (tiles, copies) = (self.tiles[dim], self.copies() * self.summands);
         let inner = self.tiles[dim + 1..].iter().product::<usize>() * copies;
         let outer = self.partitions.len() / (tiles * inner).max(1);
         let group = |outer: usize, within: usize| {
@@ -83,20 +91,21 @@ impl Sharding {
     /// The tile that one partition has of an array.
     pub(crate) fn part_of(&self, whole: &Literal, partition: usize) -> Result<Literal, Error> {
         let dims = self.tile_dims(whole.dims()).ok_or_else(|| uneven(whole.dims(), &self.tiles))?;
-        let place = self.partitions.iter().position(|&have| have == partition);
-        let place = place.ok_or_else(|| Error::Internal("a partition without a tile".into()))?;
-        self.cut(whole, &dims, place / self.copies().max(1))
+        let held = self.held_by(partition);
+        let (tile, summand) = held.ok_or_else(|| Error::Internal("a partition without a tile".into()))?;
+        // The first summand is the whole sum, the others add nothing.
+        match summand {
+            0 => self.cut(whole, &dims, tile),
+            _ => Literal::zeros(whole.dtype(), dims).ok_or_else(|| Error::Exhausted("an array too large".into())),
+        }
     }
 
     /// What each partition holds of an array.
     pub fn split(&self, whole: &Literal) -> Result<Vec<Literal>, Error> {
-        let dims = self.tile_dims(whole.dims()).ok_or_else(|| uneven(whole.dims(), &self.tiles))?;
-        let tiles: Vec<Literal> =
-            (0..self.num_tiles()).map(|tile| self.cut(whole, &dims, tile)).collect::<Result<_, _>>()?;
-        let copies = self.copies();
         let mut held = vec![None; self.partitions.len()];
-        for (n, &partition) in self.partitions.iter().enumerate() {
-            held[partition] = Some(tiles[n / copies].clone());
+        for holders in self.partitions.chunks(self.copies().max(1)) {
+            let part = self.part_of(whole, holders[0])?;
+            holders.iter().for_each(|&partition| held[partition] = Some(part.clone()));
         }
         held.into_iter().map(|p| p.ok_or_else(|| Error::Internal("a partition without a tile".into()))).collect()
     }
@@ -104,15 +113,26 @@ impl Sharding {
     /// The whole array from what each partition holds. Where tiles have copies, those are taken whose place among the
     /// copies is that of the partition `seen_from`.
     pub fn join<L: Borrow<Literal>>(&self, parts: &[L], seen_from: usize) -> Result<Literal, Error> {
+        match self.summands {
+            1 => self.join_summand(parts, seen_from, 0),
+            _ => Err(unsupported("joining partial values without a sum")),
+        }
+    }
+
+    /// The same of one summand of every tile.
+    pub(crate) fn join_summand<L: Borrow<Literal>>(
+        &self,
+        parts: &[L],
+        seen_from: usize,
+        summand: usize,
+    ) -> Result<Literal, Error> {
         let first = parts.first().map(Borrow::borrow).ok_or_else(|| Error::Internal("no partitions".into()))?;
         let dims: Vec<usize> = first.dims().iter().zip(&self.tiles).map(|(d, t)| d * t).collect();
         let mut whole =
             Literal::zeros(first.dtype(), dims).ok_or_else(|| Error::Exhausted("an array too large".into()))?;
-        let copies = self.copies();
-        let copy = self.partitions.iter().position(|&p| p == seen_from).unwrap_or(0) % copies.max(1);
         for tile in 0..self.num_tiles() {
             let part = parts
-                .get(self.partitions[tile * copies + copy])
+                .get(self.holder(tile, summand, seen_from))
                 .map(Borrow::borrow)
                 .filter(|part| part.dims() == first.dims());
             let part = part.ok_or_else(|| Error::Arguments("tiles of different sizes".into()))?;
@@ -125,36 +145,48 @@ impl Sharding {
         Ok(whole)
     }
 
+    /// The partition that holds a summand of a tile, with the place among its copies that another partition has.
+    pub(crate) fn holder(&self, tile: usize, summand: usize, seen_from: usize) -> usize {
+        let copies = self.copies().max(1);
+        let copy = self.partitions.iter().position(|&p| p == seen_from).unwrap_or(0) % copies;
+        self.partitions[(tile * self.summands + summand) * copies + copy]
+    }
+
     fn cut(&self, whole: &Literal, dims: &[usize], tile: usize) -> Result<Literal, Error> {
         let rows = self.rows(whole.dims(), dims, tile, whole.dtype().size_bytes());
         let bytes = rows.starts.iter().flat_map(|&row| &whole.bytes()[row..row + rows.bytes]).copied().collect();
         Literal::new(whole.dtype(), dims, bytes).ok_or_else(|| Error::Internal("a tile of the wrong size".into()))
     }
 
-    /// Where the rows (runs along the last dimension) of a tile begin in the whole array.
-    fn rows(&self, whole: &[usize], part: &[usize], tile: usize, element_bytes: usize) -> Rows {
-        let Some(last) = part.len().checked_sub(1) else {
+    /// Where the rows of a tile begin in the whole array: runs along the last dimension that is split and all behind it.
+    pub(crate) fn rows(&self, whole: &[usize], part: &[usize], tile: usize, element_bytes: usize) -> Rows {
+        if part.is_empty() {
             return Rows { starts: vec![0], bytes: element_bytes };
-        };
+        }
         let mut position = vec![0; part.len()];
         let mut rest = tile;
         for d in (0..part.len()).rev() {
             position[d] = (rest % self.tiles[d]) * part[d];
             rest /= self.tiles[d];
         }
+        let last = self.tiles.iter().rposition(|&tiles| tiles > 1).unwrap_or(0);
+        let inner: usize = part[last + 1..].iter().product();
+        let bytes = part[last] * inner * element_bytes;
         let count: usize = part[..last].iter().product();
-        let starts = if part[last] == 0 {
-            Vec::new()
-        } else {
-            (0..count).map(|n| row_start(n, whole, part, &position) * element_bytes).collect()
+        let starts = match bytes {
+            0 => Vec::new(),
+            _ => {
+                let start = |n| row_start(n, &whole[..=last], &part[..=last], &position[..=last]);
+                (0..count).map(|n| start(n) * inner * element_bytes).collect()
+            }
         };
-        Rows { starts, bytes: part[last] * element_bytes }
+        Rows { starts, bytes }
     }
 }
 
-struct Rows {
-    starts: Vec<usize>,
-    bytes: usize,
+pub(crate) struct Rows {
+    pub(crate) starts: Vec<usize>,
+    pub(crate) bytes: usize,
 }
 
 fn row_start(mut n: usize, whole: &[usize], part: &[usize], position: &[usize]) -> usize {
@@ -196,17 +228,15 @@ pub(crate) fn from_sdy(
     if sharding.dims.len() != rank {
         return Err(Error::Internal("a sharding of another rank".into()));
     }
-    if !sharding.unreduced.is_empty() {
-        return Err(unsupported("an unreduced sharding"));
-    }
     // A stride of the partition number for every axis or part of an axis.
     let sizes: Vec<usize> = mesh.axes.iter().map(|(_, size)| *size as usize).collect();
     let strides: Vec<usize> = (0..sizes.len()).map(|n| sizes[n + 1..].iter().product()).collect();
     let mut used: Vec<(usize, usize)> = Vec::new();
-    let mut tiles = Vec::new();
-    for dim in &sharding.dims {
+    let mut counts = Vec::new();
+    // Unreduced axes come last: their places hold the summands of a tile.
+    for axes in sharding.dims.iter().map(|dim| &dim.axes).chain([&sharding.unreduced]) {
         let mut count = 1;
-        for axis in &dim.axes {
+        for axis in axes {
             let index = mesh.axes.iter().position(|(name, _)| *name == axis.name);
             let index = index.ok_or_else(|| Error::Internal(format!("no axis {}", axis.name)))?;
             let (size, stride) = match axis.sub_axis {
@@ -222,7 +252,7 @@ pub(crate) fn from_sdy(
             used.push((size, stride));
             count *= size;
         }
-        tiles.push(count);
+        counts.push(count);
     }
     // Copies: every combination of the partition number's digits that no dimension uses.
     let natural = |mut tile: usize| {
@@ -235,9 +265,9 @@ pub(crate) fn from_sdy(
     };
     let digits_used =
         |partition: usize| used.iter().map(|(size, stride)| (partition / stride % size) * stride).sum::<usize>();
-    let num_tiles: usize = tiles.iter().product();
+    let num_held: usize = counts.iter().product();
     let mut partitions = Vec::with_capacity(num_partitions);
-    for tile in 0..num_tiles {
+    for tile in 0..num_held {
         partitions.extend((0..num_partitions).filter(|&p| digits_used(p) == natural(tile)));
     }
     if !mesh.device_ids.is_empty() {
@@ -245,7 +275,8 @@ pub(crate) fn from_sdy(
         partitions =
             mapped.collect::<Option<_>>().ok_or_else(|| Error::Internal("a mesh with too few devices".into()))?;
     }
-    checked(Sharding { tiles, partitions }, num_partitions)
+    let summands = counts.pop().unwrap_or(1);
+    checked(Sharding { tiles: counts, partitions, summands }, num_partitions)
 }
 
 /// Reads `{replicated}`, `{devices=[2,1,4]<=[8] last_tile_dim_replicate}` or an explicit list of devices.
@@ -273,14 +304,14 @@ pub(crate) fn from_text(text: &str, rank: usize, num_partitions: usize) -> Resul
     if tiles.len() != rank {
         return Err(bad());
     }
-    checked(Sharding { tiles, partitions }, num_partitions)
+    checked(Sharding { tiles, partitions, summands: 1 }, num_partitions)
 }
 
 fn checked(sharding: Sharding, num_partitions: usize) -> Result<Sharding, Error> {
     let mut sorted = sharding.partitions.clone();
     sorted.sort_unstable();
     let whole = sorted.iter().copied().eq(0..num_partitions);
-    let tiles = sharding.tiles.iter().try_fold(1usize, |n, &t| n.checked_mul(t)).filter(|&n| n > 0);
+    let tiles = sharding.tiles.iter().try_fold(sharding.summands, |n, &t| n.checked_mul(t)).filter(|&n| n > 0);
     match tiles {
         Some(tiles) if whole && num_partitions.is_multiple_of(tiles) => Ok(sharding),
         _ => Err(unsupported("a sharding that does not use every partition once")),

@@ -18,6 +18,7 @@ mod ir;
 pub mod ops;
 pub mod passes;
 mod print;
+mod propagate;
 mod read;
 pub mod text;
 mod verify;
@@ -30,5 +31,6 @@ pub use ir::{
     TensorType, Type, Value, ValueData, Visibility, attr, dims, element_bytes, sdy,
 };
 pub use ops::OpClass;
+pub use propagate::{PropagatedShardings, propagate};
 pub use read::read;
 pub use verify::{Processes, Verified, findings, unsupported_by_tpu, verify};

@@ -242,6 +242,46 @@ def sharded_jit():
 
 @check
 @several_devices
+def results_are_split_as_arguments_are():
+    mesh = Mesh(np.array(jax.devices()).reshape(DEVICES // 2, 2), ("data", "model"))
+    named = lambda *axes: NamedSharding(mesh, PartitionSpec(*axes))
+    x = np.random.default_rng(4).normal(size=(DEVICES * 2, 12)).astype(np.float32)
+    w = np.random.default_rng(5).normal(size=(12, 6)).astype(np.float32)
+    xs, ws = jax.device_put(x, named("data", None)), jax.device_put(w, named(None, "model"))
+
+    def has(function, arguments, expected, sharding):
+        result = jax.jit(function)(*arguments)
+        assert result.sharding.is_equivalent_to(sharding, result.ndim), (result.sharding, sharding)
+        close(result, expected, 1e-4)
+
+    has(lambda x, w: jnp.tanh(x @ w), (xs, ws), np.tanh(x @ w), named("data", "model"))
+    has(lambda x: x.T, (xs,), x.T, named(None, "data"))
+    has(lambda x: x.sum(1), (xs,), x.sum(1), named("data"))
+    has(lambda x: x.sum(0), (xs,), x.sum(0), named())
+    has(lambda x: x.reshape(DEVICES // 2, 4, 12), (xs,), x.reshape(DEVICES // 2, 4, 12), named("data"))
+    has(lambda x: jnp.concatenate([x, x], 1), (xs,), np.concatenate([x, x], 1), named("data"))
+    double = lambda x: jax.lax.fori_loop(0, 3, lambda _, y: 2 * y, x)
+    has(double, (xs,), 8 * x, named("data"))
+    # The argument that nobody placed goes where the other one is.
+    has(lambda x, y: x + y, (xs, x), 2 * x, named("data"))
+
+
+@check
+@several_devices
+def partial_sums_at_the_edge():
+    mesh = jax.make_mesh((DEVICES,), ("i",), axis_types=(jax.sharding.AxisType.Explicit,))
+    x = np.arange(DEVICES * 4, dtype=np.float32).reshape(4, DEVICES)
+    y = np.arange(DEVICES * 2, dtype=np.float32).reshape(DEVICES, 2)
+    with jax.set_mesh(mesh):
+        xs = jax.device_put(x, PartitionSpec(None, "i"))
+        ys = jax.device_put(y, PartitionSpec("i", None))
+        partial = jax.jit(lambda x, y: jnp.einsum("ab,bc->ac", x, y, out_sharding=PartitionSpec(unreduced={"i"})))(xs, ys)
+        close(sum(np.asarray(shard.data) for shard in partial.addressable_shards), x @ y)
+        close(jax.jit(lambda p: jax.reshard(p, PartitionSpec()))(partial), x @ y)
+
+
+@check
+@several_devices
 def sharded_training_step():
     mesh = Mesh(np.array(jax.devices()), ("data",))
     inputs, targets = training_data()

@@ -19,6 +19,10 @@ impl Compiled {
         let module = match self.partitioning {
             // Parts of it are written for one device and the rest for all.
             Partitioning::WholeWithManualParts => return Ok(self.module.clone()),
+            // A partial value is no tile.
+            _ if self.argument_shardings.iter().chain(&self.result_shardings).any(|s| s.summands > 1) => {
+                return Ok(self.module.clone());
+            }
             Partitioning::Whole if self.spread.num_partitions > 1 => self.for_one_partition()?,
             Partitioning::Whole | Partitioning::PerDevice => self.module.clone(),
         };

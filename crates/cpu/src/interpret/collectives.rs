@@ -225,6 +225,11 @@ fn own_group(context: &Context<'_, '_>, strategy: Strategy) -> Result<Vec<usize>
     }
 }
 
+/// This process's group in an op that combines replicas and partitions.
+pub(super) fn combined_group(context: &Context<'_, '_>) -> Result<Vec<usize>, Error> {
+    own_group(context, combined(context))
+}
+
 /// The values of every member of a group, in its order.
 fn exchange(
     context: &Context<'_, '_>,

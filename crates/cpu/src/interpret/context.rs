@@ -110,6 +110,19 @@ pub(crate) fn evaluate(
     run.op(&mut frame, func.op(op.1))
 }
 
+/// The processes that a process meets in a collective op which combines replicas and partitions, in their order.
+pub(crate) fn collective_group(
+    module: &Module,
+    op: (&str, OpId),
+    options: &InterpreterOptions,
+    process: Option<Arc<Process>>,
+) -> Result<Vec<usize>, Error> {
+    let func = module.func(op.0).ok_or_else(|| Error::Internal(format!("there is no function @{}", op.0)))?;
+    let mut frame = Frame { func, values: Vec::new(), bytes: 0 };
+    let mut run = Run::new(module, options, process);
+    super::collectives::combined_group(&Context { run: &mut run, frame: &mut frame, op: func.op(op.1) })
+}
+
 /// One run: what is shared by all its functions.
 pub(crate) struct Run<'r> {
     pub(crate) module: &'r Module,

@@ -1,12 +1,15 @@
 //! `sdy.manual_computation`: every process takes its tiles, runs the body, and the tiles of the results are joined.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
+use hlo::OpKind;
 use tensor::Literal;
 
 use super::InterpreterOptions;
 use super::context::Context;
 use super::process::Process;
+use super::scalar::{self, Scalar};
 use super::value::{InterpreterValue, TensorValue};
 use crate::attributes::manual_shardings;
 use crate::error::Error;
@@ -61,7 +64,31 @@ pub(crate) fn joined(
             InterpreterValue::Stored(tile) => Ok(tile.clone()),
             _ => Err(Error::Internal("a process brought no tile".into())),
         };
-        sharding.join(&all.iter().map(part).collect::<Result<Vec<_>, Error>>()?, partition)
+        joined_or_summed(sharding, &all.iter().map(part).collect::<Result<Vec<_>, Error>>()?, partition)
     };
     shardings.iter().enumerate().map(join).collect()
+}
+
+/// The whole array from what each partition holds; along unreduced axes it is the sum.
+pub(crate) fn joined_or_summed<L: Borrow<Literal>>(
+    sharding: &Sharding,
+    parts: &[L],
+    seen_from: usize,
+) -> Result<Literal, Error> {
+    let whole = sharding.join_summand(parts, seen_from, 0)?;
+    if sharding.summands == 1 {
+        return Ok(whole);
+    }
+    let mut sum = TensorValue::from_literal(&whole);
+    for summand in 1..sharding.summands {
+        let next = TensorValue::from_literal(&sharding.join_summand(parts, seen_from, summand)?);
+        for at in 0..sum.elements.len().min(next.elements.len()) {
+            let (a, b) = (Scalar::get(&sum.elements, at), Scalar::get(&next.elements, at));
+            match scalar::binary(OpKind::Add, sum.dtype(), a, b) {
+                Some(value) => value.set(&mut sum.elements, at)?,
+                None => return Err(Error::Unsupported { what: format!("sums of {}", sum.dtype()) }),
+            }
+        }
+    }
+    sum.to_literal()
 }

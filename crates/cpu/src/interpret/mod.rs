@@ -36,8 +36,8 @@ mod sorting;
 mod sparse;
 mod value;
 
-pub(crate) use context::evaluate;
 pub use context::{Interpreter, InterpreterOptions, OpWatch};
+pub(crate) use context::{collective_group, evaluate};
 pub use process::GridSize;
 pub(crate) use process::{Process, run_each};
 pub use value::{Complex, Elements, InterpreterValue, TensorValue};

@@ -1,8 +1,9 @@
 //! The steps of a region: ops in an order that respects who needs what, values in slots.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
-use hlo::{Attr, Definition, DenseData, Func, Op, OpId, OpKind, Region, Value};
+use hlo::{Attr, Definition, DenseData, Func, Module, Op, OpId, OpKind, Region, Value};
 use tensor::DType;
 
 use super::constant;
@@ -17,7 +18,7 @@ use crate::error::Error;
 use crate::kernels::loops::Ready;
 use crate::kernels::loops::ir::{Access, Inst, Loop, Mode, Reg, Write};
 use crate::kernels::machine::Machine;
-use crate::memory::Packing;
+use crate::memory::{Arena, Packing};
 use crate::program::{Kernel, Slot, Step, Work};
 
 /// What a slot is for.
@@ -73,6 +74,15 @@ pub(crate) struct Lowering<'m> {
     pub(crate) grouped: GroupedDots,
     /// Loops that read nothing, by the one array they fill.
     pub(super) generated: HashMap<Slot, Loop>,
+    /// Where one run stands for all partitions: what starts those of a manual computation.
+    pub(crate) partitions: Option<PartitionPrograms<'m>>,
+}
+
+/// What programs for single partitions are made of.
+pub(crate) struct PartitionPrograms<'m> {
+    pub(crate) count: usize,
+    pub(crate) module: &'m Module,
+    pub(crate) memory: &'m Arc<Arena>,
 }
 
 /// A part of a region that becomes steps together.
@@ -104,6 +114,7 @@ impl<'m> Lowering<'m> {
             chains: Vec::new(),
             grouped: GroupedDots::default(),
             generated: HashMap::new(),
+            partitions: None,
         }
     }
 

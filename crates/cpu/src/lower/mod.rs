@@ -31,7 +31,7 @@ use crate::error::Error;
 use crate::kernels::machine::Machine;
 use crate::memory::{Arena, Packing, device_bytes, device_packing};
 use crate::program::{Program, ResultPort};
-use block::{Lowering, Origin};
+use block::{Lowering, Origin, PartitionPrograms};
 pub use fold::evaluate as evaluate_constant;
 
 /// Bytes one value may have: far more than a machine has, few enough that sums of sizes do not overflow.
@@ -100,6 +100,30 @@ pub(crate) fn compile(
     machine: &Machine,
     memory: &Arc<Arena>,
 ) -> Result<Program, Error> {
+    compile_for(module, entry, donated, machine, memory, Manual::InEveryProcess)
+}
+
+/// Who runs manual computations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manual {
+    /// Every partition runs the whole program; each takes its tiles where a manual computation begins.
+    InEveryProcess,
+    /// One run stands for all partitions; a manual computation starts one process for each, and waits for them.
+    Started {
+        /// Number of partitions.
+        partitions: usize,
+    },
+}
+
+/// The same, for one of several partitions or for all of them.
+pub(crate) fn compile_for(
+    module: Arc<Module>,
+    entry: &str,
+    donated: &[Donation],
+    machine: &Machine,
+    memory: &Arc<Arena>,
+    manual: Manual,
+) -> Result<Program, Error> {
     if !machine.has_kernels() {
         return Err(Error::Unsupported {
             what: "a compiled program on an x86-64 CPU without AVX2, FMA and F16C".into(),
@@ -116,6 +140,13 @@ pub(crate) fn compile(
     }
     let kept = donated.iter().map(|donation| *donation == Donation::Kept).collect();
     let mut lowering = Lowering::new(func, machine, kept);
+    if let Manual::Started { partitions: count } = manual {
+        let is_manual = |op: &Op| op.kind() == Some(OpKind::SdyManualComputation);
+        if module.funcs.iter().any(|other| other.name != func.name && other.ops.iter().any(is_manual)) {
+            return Err(Error::Unsupported { what: "a manual computation in a function that is called".into() });
+        }
+        lowering.partitions = Some(PartitionPrograms { count, module: &module, memory });
+    }
     let readable = packed::readable(func, &lowering.kept);
     let mut argument_bytes = Vec::with_capacity(func.inputs.len());
     for (n, &argument) in func.args().iter().enumerate() {

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use pjrt_sys::*;
 use sha2::{Digest, Sha256};
 
-use crate::engine::{self, Compiled, Cpu, PortType};
+use crate::engine::{self, Compiled, Cpu, FreeShardings, PortType};
 use crate::lower::Donation;
 use crate::sharding::Sharding;
 
@@ -95,8 +95,9 @@ handles! {
 impl Program {
     fn compile(cpu: &Arc<Cpu>, source: &[u8], option_bytes: &[u8]) -> Result<Arc<Program>, Failure> {
         let options = CompileOptions::decode(option_bytes)?;
-        let compiled =
-            Compiled::compile(cpu, source, &engine::EngineOptions { spread: options.spread, ..Default::default() })?;
+        let free = FreeShardings { arguments: &options.free_arguments, results: &options.free_results };
+        let engine_options = engine::EngineOptions { spread: options.spread, free, ..Default::default() };
+        let compiled = Compiled::compile(cpu, source, &engine_options)?;
         let mut hash = Sha256::new();
         hash.update((option_bytes.len() as u64).to_le_bytes());
         hash.update(option_bytes);

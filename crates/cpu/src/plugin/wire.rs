@@ -13,6 +13,10 @@ pub(crate) struct CompileOptions {
     /// Device ids by `[replica][partition]`.
     pub(super) device_ids: Option<Vec<i64>>,
     pub(super) portable: Portable,
+    /// Results whose shardings the program may choose; nothing written means all.
+    pub(super) free_results: Vec<bool>,
+    /// The same of arguments; nothing written means none.
+    pub(super) free_arguments: Vec<bool>,
 }
 
 /// Whether a program runs on any one device the caller names at each launch.
@@ -78,7 +82,13 @@ fn varint(bytes: &mut &[u8]) -> Result<u64, Failure> {
 
 impl CompileOptions {
     pub(super) fn decode(bytes: &[u8]) -> Result<CompileOptions, Failure> {
-        let mut options = CompileOptions { spread: Spread::ONE, device_ids: None, portable: Portable::No };
+        let mut options = CompileOptions {
+            spread: Spread::ONE,
+            device_ids: None,
+            portable: Portable::No,
+            free_results: Vec::new(),
+            free_arguments: Vec::new(),
+        };
         for (tag, field) in fields(bytes)? {
             match (tag, field) {
                 (3, Field::Bytes(build)) => options.decode_build(build)?,
@@ -102,11 +112,27 @@ impl CompileOptions {
                 (4, Field::Number(n)) => self.spread.num_replicas = count(n)?.max(1),
                 (5, Field::Number(n)) => self.spread.num_partitions = count(n)?.max(1),
                 (9, Field::Bytes(assignment)) => self.device_ids = Some(decode_assignment(assignment)?),
+                (12, field) => flags(field, &mut self.free_results)?,
+                (18, field) => flags(field, &mut self.free_arguments)?,
                 _ => {}
             }
         }
         Ok(())
     }
+}
+
+/// A repeated boolean: all at once, or one of them.
+fn flags(field: Field<'_>, into: &mut Vec<bool>) -> Result<(), Failure> {
+    match field {
+        Field::Number(n) => into.push(n != 0),
+        Field::Bytes(mut packed) => {
+            while !packed.is_empty() {
+                into.push(varint(&mut packed)? != 0);
+            }
+        }
+        _ => return Err(truncated()),
+    }
+    Ok(())
 }
 
 /// An entry of the map of options by name. A value that is not written is an empty text, the default on the wire.
@@ -200,18 +226,29 @@ pub(super) fn device_assignment(spread: Spread, device_ids: &[usize]) -> Vec<u8>
 
 /// A serialized `OpSharding`.
 pub(super) fn op_sharding(sharding: &Sharding) -> Vec<u8> {
+    // Numbers of `OpSharding.Type`.
+    const REPLICATED: u64 = 0;
     const OTHER: u64 = 3;
+    const UNREDUCED: u64 = 6;
     let mut out = Vec::new();
     if sharding.is_replicated() {
         // REPLICATED is zero, the default on the wire.
         return out;
     }
+    let (summands, copies) = (sharding.summands, sharding.copies());
+    if summands > 1 && sharding.num_tiles() == 1 && copies == 1 {
+        put_number(&mut out, 1, UNREDUCED);
+        return out;
+    }
     put_number(&mut out, 1, OTHER);
-    let copies = sharding.copies();
-    let last = (copies > 1).then_some(copies);
-    put_numbers(&mut out, 3, sharding.tiles.iter().copied().chain(last).map(|n| n as u64));
+    let last = [(summands, UNREDUCED), (copies, REPLICATED)];
+    let last: Vec<_> = last.into_iter().filter(|(count, _)| *count > 1).collect();
+    let tiles = sharding.tiles.iter().copied().chain(last.iter().map(|(count, _)| *count));
+    put_numbers(&mut out, 3, tiles.map(|n| n as u64));
     put_numbers(&mut out, 4, sharding.partitions.iter().map(|&n| n as u64));
-    if copies > 1 {
+    if summands > 1 {
+        put_numbers(&mut out, 8, last.into_iter().map(|(_, kind)| kind));
+    } else if copies > 1 {
         put_number(&mut out, 6, 1);
     }
     out

@@ -2,6 +2,7 @@
 
 pub(crate) mod attention;
 mod blocks;
+mod collective;
 pub(crate) mod contraction;
 pub(crate) mod control;
 mod convolution;
@@ -14,6 +15,7 @@ mod manual;
 pub(crate) mod movement;
 pub(crate) mod packing;
 mod paged;
+mod partitions;
 mod random;
 mod routine;
 mod sorting;
@@ -38,7 +40,9 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>, id: OpId) -> Result<(), Error> 
         },
         Some(K::While) => control::repeat(lowering, op).map(Some),
         Some(K::If | K::Case) => control::choose(lowering, op).map(Some),
+        Some(K::SdyManualComputation) if lowering.partitions.is_some() => partitions::computation(lowering, op),
         Some(K::SdyManualComputation) => manual::computation(lowering, op),
+        Some(K::AllReduce | K::AllGather | K::ReduceScatter) => collective::lower(lowering, id),
         Some(K::CreateToken | K::AfterAll) => lowering.result_slot(op.first_result).map(|_| Some(())),
         Some(K::DotGeneral | K::Dot) => contraction::dot(lowering, id),
         Some(K::Composite) if blocks::is_known(op) => blocks::lower(lowering, op),

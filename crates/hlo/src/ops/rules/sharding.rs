@@ -117,6 +117,8 @@ pub(crate) fn annotation(symbols: Option<&Symbols<'_>>, attr: &Attr, types: &[Ty
     match attr {
         Attr::Sdy(sdy) => match &**sdy {
             SdyAttr::Sharding(sharding) => types.first().map_or(Ok(()), |ty| value(symbols, sharding, ty)),
+            // An op without results says with one sharding which device runs it.
+            SdyAttr::ShardingPerValue(shardings) if types.is_empty() && shardings.len() == 1 => Ok(()),
             SdyAttr::ShardingPerValue(shardings) => per_value(symbols, "results", shardings, types),
             _ => Err(Violation::new(SHARDING, "attribute `sdy.sharding` must be a sharding")),
         },
