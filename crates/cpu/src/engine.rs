@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use hlo::{ElementType, Func, Module, OpKind, Type, Verified};
+use hlo::{ElementType, Func, Module, OpKind, PropagatedShardings, Type, Verified};
 use tensor::{DType, Literal};
 
 use crate::error::Error;
@@ -87,6 +87,20 @@ pub struct EngineOptions<'o> {
     pub entry: Option<&'o str>,
     /// Whose shardings may be chosen where the program does not write them.
     pub free: FreeShardings<'o>,
+    /// Who computes what of a program for several partitions.
+    pub partitions: PartitionRuns,
+}
+
+/// Who computes what of a program for several partitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PartitionRuns {
+    /// One run computes for all of them what is written for all of them: they share one machine. Programs that take or return
+    /// partial values are run apart.
+    #[default]
+    Together,
+    /// Each runs its own program on its parts and exchanges what it needs of others, as devices of their own would. A program
+    /// that cannot be rewritten so is run together.
+    Apart,
 }
 
 /// Which arguments and results get the shardings that are propagated to them where the program writes none; the others are
@@ -117,6 +131,7 @@ impl Default for EngineOptions<'_> {
             folding: Folding::default(),
             entry: None,
             free: FreeShardings::default(),
+            partitions: PartitionRuns::default(),
         }
     }
 }
@@ -235,6 +250,10 @@ pub struct Compiled {
     whole_results: Vec<PortType>,
     argument_shardings: Vec<Sharding>,
     result_shardings: Vec<Sharding>,
+    /// The same in terms of meshes.
+    edges: Option<PropagatedShardings>,
+    /// The program of one partition, where it can be written.
+    one_partition: OnceLock<Option<Verified>>,
     donated: Vec<Donation>,
     partitioning: Partitioning,
     /// What a profile says of it where it is interpreted.
@@ -250,6 +269,8 @@ enum Partitioning {
     WholeWithManualParts,
     /// The program is written for one device and nothing says how its arguments are split.
     PerDevice,
+    /// Each partition runs the program that it was rewritten to for one of them, on its parts.
+    Apart,
 }
 
 impl Partitioning {
@@ -303,7 +324,7 @@ impl Compiled {
         let ports = |types: &[Type]| types.iter().map(PortType::of).collect::<Result<Vec<_>, _>>();
         let (arguments, results) = (ports(&func.inputs)?, ports(&func.outputs)?);
         let partitioning = Partitioning::of(&module, func);
-        let (argument_shardings, result_shardings) = match spread.num_partitions {
+        let ports = match spread.num_partitions {
             1 => shardings::replicated(&arguments, &results, 1),
             count if partitioning == Partitioning::PerDevice => shardings::replicated(&arguments, &results, count),
             count => shardings::of(&module, func, (&arguments, &results), count, options.free)?,
@@ -311,8 +332,18 @@ impl Compiled {
         let tiles = |ports: &[PortType], shardings: &[Sharding]| {
             ports.iter().zip(shardings).map(|(port, sharding)| port.tile(sharding)).collect::<Result<Vec<_>, _>>()
         };
+        let (argument_shardings, result_shardings, edges) = (ports.arguments, ports.results, ports.edges);
         let donated = donations(func);
+        let is_partial = argument_shardings.iter().chain(&result_shardings).any(|sharding| sharding.summands > 1);
+        let apart = match (is_partial || options.partitions == PartitionRuns::Apart, &edges) {
+            (true, Some(edges)) if options.mode == ExecutionMode::Compiled && spread.num_replicas == 1 => {
+                compile_apart(cpu, &module, func, edges, (spread.num_partitions, options.folding))
+            }
+            _ => None,
+        };
+        let partitioning = if apart.is_some() { Partitioning::Apart } else { partitioning };
         let program = match options.mode {
+            _ if apart.is_some() => apart.ok_or_else(String::new),
             ExecutionMode::Compiled => {
                 let manual = match partitioning {
                     Partitioning::WholeWithManualParts if spread.num_replicas == 1 && spread.num_partitions > 1 => {
@@ -340,6 +371,8 @@ impl Compiled {
             whole_results: results,
             argument_shardings,
             result_shardings,
+            edges,
+            one_partition: OnceLock::new(),
             module,
             interpreted: OnceLock::new(),
         })
@@ -429,6 +462,11 @@ impl Compiled {
         self.spread == Spread::ONE && self.program.as_ref().is_ok_and(|program| program.is_flat())
     }
 
+    /// Whether each partition runs a program of its own on its parts.
+    pub fn runs_apart(&self) -> bool {
+        self.partitioning == Partitioning::Apart
+    }
+
     /// The steps of the compiled program, one line each; nothing for one that is interpreted.
     pub fn dump(&self) -> String {
         self.program.as_ref().map_or_else(|_| String::new(), |program| program.dump())
@@ -507,7 +545,7 @@ impl Compiled {
             return Err(Error::Arguments(format!("{} arguments, but the program takes {expected}", list.len())));
         }
         let partitions = self.spread.num_partitions;
-        if self.partitioning == Partitioning::PerDevice {
+        if matches!(self.partitioning, Partitioning::PerDevice | Partitioning::Apart) {
             return self.run_grid(arguments, partitions, options, sites);
         }
         let grid = if partitions == 1 { arguments } else { self.join(arguments)? };
@@ -639,6 +677,25 @@ impl Compiled {
         };
         results.iter().map(arrays).collect()
     }
+}
+
+/// The program rewritten for one partition; `None` where it cannot be.
+fn for_one_of(module: &Verified, entry: &str, edges: &PropagatedShardings, num_partitions: usize) -> Option<Verified> {
+    // A program that makes the partitioner stop is run as it is.
+    catch_unwind(AssertUnwindSafe(|| hlo::partition(module, entry, edges, num_partitions))).ok()?.ok()
+}
+
+/// The program that each partition runs on its parts; `None` where it cannot be written or would be interpreted.
+fn compile_apart(
+    cpu: &Cpu,
+    module: &Verified,
+    func: &Func,
+    edges: &PropagatedShardings,
+    (num_partitions, folding): (usize, Folding),
+) -> Option<(Program, Manual)> {
+    let one = for_one_of(module, &func.name, edges, num_partitions)?;
+    let donated = one.func(&func.name).map(donations)?;
+    compile_program(cpu, &one, &func.name, &donated, (folding, Manual::InEveryProcess)).ok()?.ok()
 }
 
 /// Simplifies and compiles; says why where the program has to be interpreted. Manual parts that cannot be programs of their

@@ -30,7 +30,7 @@ mod program;
 mod recorder;
 mod sharding;
 
-pub use engine::{Compiled, Cpu, EngineOptions, ExecutionMode, FreeShardings, PortType, Spread};
+pub use engine::{Compiled, Cpu, EngineOptions, ExecutionMode, FreeShardings, PartitionRuns, PortType, Spread};
 pub use error::Error;
 pub use kernels::isa::CpuIsa;
 pub use lower::{Donation, Folding, evaluate_constant};

@@ -151,6 +151,8 @@ enum Owner {
     /// Memory of the caller; dropping the value tells the caller that it is free.
     #[allow(dead_code)]
     Foreign(Box<dyn Send + Sync>),
+    /// A range of other storage, which only its parts hold or read.
+    Part(Arc<Storage>),
 }
 
 // SAFETY: the bytes are written only before the storage is shared, or by the one who owns it alone.
@@ -165,6 +167,23 @@ impl Storage {
     /// `start` is valid for reads of `size` bytes as long as `guard` lives, and nobody writes there.
     pub(crate) unsafe fn foreign(start: NonNull<u8>, size: usize, guard: Box<dyn Send + Sync>) -> Storage {
         Storage { start, size, owner: Owner::Foreign(guard) }
+    }
+
+    /// A range of storage that is shared.
+    ///
+    /// # Panics
+    /// If it does not have the range.
+    pub(crate) fn part(whole: &Arc<Storage>, start: usize, size: usize) -> Storage {
+        let start = NonNull::from(&whole.bytes()[start..start + size]).cast::<u8>();
+        Storage { start, size, owner: Owner::Part(whole.clone()) }
+    }
+
+    /// The storage that this is a range of.
+    pub(crate) fn whole(&self) -> Option<&Arc<Storage>> {
+        match &self.owner {
+            Owner::Part(whole) => Some(whole),
+            _ => None,
+        }
     }
 
     pub(crate) fn pointer(&self) -> *mut u8 {

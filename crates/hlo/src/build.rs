@@ -184,6 +184,20 @@ impl FuncBuilder {
         written.map(|_| region)
     }
 
+    /// Begins a region that [`FuncBuilder::close_region`] ends; its arguments.
+    pub(crate) fn open_region(&mut self, args: &[Type]) -> (Region, Vec<Value>) {
+        let region = self.func.add_region();
+        let values = args.iter().map(|ty| self.func.add_argument(region, ty.clone(), self.loc.clone())).collect();
+        self.open.push(region);
+        (region, values)
+    }
+
+    /// Ends the region that was begun last.
+    pub(crate) fn close_region(&mut self, terminator: OpKind, outputs: Vec<Value>) {
+        self.append(terminator, outputs, Vec::new(), Attrs::new(), Vec::new());
+        self.open.pop();
+    }
+
     /// Writes a constant.
     pub fn constant(&mut self, value: Dense) -> Value {
         let ty = Type::from(value.ty.clone());

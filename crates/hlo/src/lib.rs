@@ -16,6 +16,7 @@ pub mod cost;
 mod error;
 mod ir;
 pub mod ops;
+mod partition;
 pub mod passes;
 mod print;
 mod propagate;
@@ -31,6 +32,7 @@ pub use ir::{
     TensorType, Type, Value, ValueData, Visibility, attr, dims, element_bytes, sdy,
 };
 pub use ops::OpClass;
+pub use partition::partition;
 pub use propagate::{PropagatedShardings, propagate};
 pub use read::read;
 pub use verify::{Processes, Verified, findings, unsupported_by_tpu, verify};

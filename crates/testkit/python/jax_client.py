@@ -276,8 +276,21 @@ def partial_sums_at_the_edge():
         xs = jax.device_put(x, PartitionSpec(None, "i"))
         ys = jax.device_put(y, PartitionSpec("i", None))
         partial = jax.jit(lambda x, y: jnp.einsum("ab,bc->ac", x, y, out_sharding=PartitionSpec(unreduced={"i"})))(xs, ys)
-        close(sum(np.asarray(shard.data) for shard in partial.addressable_shards), x @ y)
+        for n, shard in enumerate(partial.addressable_shards):
+            close(shard.data, x[:, n : n + 1] @ y[n : n + 1])
         close(jax.jit(lambda p: jax.reshard(p, PartitionSpec()))(partial), x @ y)
+
+
+@check
+@several_devices
+def programs_of_one_device():
+    rows = NamedSharding(Mesh(np.array(jax.devices()), ("i",)), PartitionSpec("i"))
+    x = jax.device_put(np.ones((DEVICES * 2, 3), np.float32), rows)
+    text = lambda function: jax.jit(function).lower(x).compile().as_text()
+    assert "all-reduce" in text(lambda x: x.max(0))
+    assert "all-gather" in text(lambda x: jax.lax.with_sharding_constraint(x, NamedSharding(rows.mesh, PartitionSpec())))
+    numbered = text(lambda x: jnp.sin(x) + jax.lax.broadcasted_iota(np.float32, x.shape, 0))
+    assert "all-" not in numbered and f"[{DEVICES * 2},3]" not in numbered, numbered
 
 
 @check

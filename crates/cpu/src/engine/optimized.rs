@@ -9,26 +9,41 @@ use hlo::passes::{self, Calls};
 use hlo::{Attr, Attrs, Dense, Func, FuncBuilder, OpKind, TensorType, Type, Value, Verified, Visibility};
 use tensor::DType;
 
-use super::{Compiled, Partitioning, Spread};
+use super::{Compiled, Partitioning, Spread, for_one_of};
 use crate::error::Error;
 use crate::sharding::Sharding;
 
 impl Compiled {
-    /// What runs, as a program. Results are those of the program as written.
+    /// What one device computes, as a program. Results are those of the program as written. Devices that share a machine may
+    /// compute it in one run for all of them.
     pub fn optimized(&self) -> Result<Verified, Error> {
         let module = match self.partitioning {
-            // Parts of it are written for one device and the rest for all.
-            Partitioning::WholeWithManualParts => return Ok(self.module.clone()),
-            // A partial value is no tile.
-            _ if self.argument_shardings.iter().chain(&self.result_shardings).any(|s| s.summands > 1) => {
-                return Ok(self.module.clone());
-            }
-            Partitioning::Whole if self.spread.num_partitions > 1 => self.for_one_partition()?,
-            Partitioning::Whole | Partitioning::PerDevice => self.module.clone(),
+            Partitioning::PerDevice => self.module.clone(),
+            Partitioning::WholeWithManualParts if self.spread.num_partitions == 1 => return Ok(self.module.clone()),
+            _ if self.spread.num_partitions == 1 => self.module.clone(),
+            _ => match self.one_partition() {
+                Some(module) => module.clone(),
+                // Parts of it are written for one device and the rest for all.
+                None if self.partitioning == Partitioning::WholeWithManualParts => return Ok(self.module.clone()),
+                // A partial value is no tile.
+                None if self.argument_shardings.iter().chain(&self.result_shardings).any(|s| s.summands > 1) => {
+                    return Ok(self.module.clone());
+                }
+                None => self.for_one_partition()?,
+            },
         };
         let options = passes::Options { calls: Calls::AsAsked, ..passes::Options::default() };
         let applied = passes::apply(module, &[passes::INLINE, passes::DCE], &options);
         applied.map(|(module, _)| module).map_err(|error| broken(&error.to_string()))
+    }
+
+    /// The program that one partition runs on its parts, where it can be written.
+    fn one_partition(&self) -> Option<&Verified> {
+        let write = || {
+            let edges = self.edges.as_ref().filter(|_| self.spread.num_replicas == 1)?;
+            for_one_of(&self.module, &self.entry, edges, self.spread.num_partitions)
+        };
+        self.one_partition.get_or_init(write).as_ref()
     }
 
     /// As a run goes: tiles of the arguments are gathered, the whole program runs, and each partition keeps its tiles of

@@ -13,7 +13,7 @@ use super::named::{self, NamedList};
 use super::processes::{Processes, Store};
 use super::settings::Settings;
 use super::topology::{Description, Topology};
-use crate::engine::Cpu;
+use crate::engine::{Cpu, PartitionRuns};
 
 /// Kinds of memory, the default first; the position is the kind's id.
 pub(super) const MEMORY_KINDS: [&str; 3] = ["device", "pinned_host", "unpinned_host"];
@@ -29,6 +29,7 @@ pub(crate) struct Client {
     pub(super) memories: Box<[Arena]>,
     pub(super) topology: Topology,
     pub(super) cpu: Arc<Cpu>,
+    pub(super) partitions: PartitionRuns,
     /// `None` where there is one.
     pub(super) processes: Option<Processes>,
     /// The devices of this process.
@@ -112,6 +113,7 @@ impl Client {
             processes,
             local,
             cpu,
+            partitions: settings.partitions,
             device_list: OnceLock::new(),
             memory_list: OnceLock::new(),
         }))

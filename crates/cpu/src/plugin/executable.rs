@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use pjrt_sys::*;
 use sha2::{Digest, Sha256};
 
-use crate::engine::{self, Compiled, Cpu, FreeShardings, PortType};
+use crate::engine::{self, Compiled, Cpu, FreeShardings, PartitionRuns, PortType};
 use crate::lower::Donation;
 use crate::sharding::Sharding;
 
@@ -93,10 +93,15 @@ handles! {
 }
 
 impl Program {
-    fn compile(cpu: &Arc<Cpu>, source: &[u8], option_bytes: &[u8]) -> Result<Arc<Program>, Failure> {
+    fn compile(
+        cpu: &Arc<Cpu>,
+        partitions: PartitionRuns,
+        source: &[u8],
+        option_bytes: &[u8],
+    ) -> Result<Arc<Program>, Failure> {
         let options = CompileOptions::decode(option_bytes)?;
         let free = FreeShardings { arguments: &options.free_arguments, results: &options.free_results };
-        let engine_options = engine::EngineOptions { spread: options.spread, free, ..Default::default() };
+        let engine_options = engine::EngineOptions { spread: options.spread, free, partitions, ..Default::default() };
         let compiled = Compiled::compile(cpu, source, &engine_options)?;
         let mut hash = Sha256::new();
         hash.update((option_bytes.len() as u64).to_le_bytes());
@@ -156,13 +161,18 @@ impl Program {
     }
 
     /// Reads what `serialize` wrote, with other options if there are some.
-    fn deserialize(cpu: &Arc<Cpu>, stored: &[u8], overriding: &[u8]) -> Result<Arc<Program>, Failure> {
+    fn deserialize(
+        cpu: &Arc<Cpu>,
+        partitions: PartitionRuns,
+        stored: &[u8],
+        overriding: &[u8],
+    ) -> Result<Arc<Program>, Failure> {
         let bad = || Failure::invalid("these bytes are not an executable of this plugin and version");
         let (length, rest) =
             stored.strip_prefix(MAGIC).and_then(|rest| rest.split_first_chunk::<8>()).ok_or_else(bad)?;
         let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| bad())?;
         let (options, source) = rest.split_at_checked(length).ok_or_else(bad)?;
-        Program::compile(cpu, source, if overriding.is_empty() { options } else { overriding })
+        Program::compile(cpu, partitions, source, if overriding.is_empty() { options } else { overriding })
     }
 }
 
@@ -263,7 +273,7 @@ entries! {
     fn PJRT_Client_Compile(args: PJRT_Client_Compile_Args) {
         let client = share(args.client.cast::<Client>())?;
         let options = bytes(args.compile_options, args.compile_options_size);
-        let program = Program::compile(&client.cpu, code(args.program)?, options)?;
+        let program = Program::compile(&client.cpu, client.partitions, code(args.program)?, options)?;
         args.executable = Loaded::new(client, program)?.into_raw();
         Ok(())
     }
@@ -271,7 +281,7 @@ entries! {
     fn PJRT_Compile(args: PJRT_Compile_Args) {
         let cpu = Cpu::with_isa(None, Some(object(args.topology)?.isa))?;
         let options = bytes(args.compile_options, args.compile_options_size);
-        let program = Program::compile(&cpu, code(args.program)?, options)?;
+        let program = Program::compile(&cpu, PartitionRuns::default(), code(args.program)?, options)?;
         args.executable = into_raw(program);
         Ok(())
     }
@@ -287,7 +297,7 @@ entries! {
         let client = share(args.client.cast::<Client>())?;
         let stored = bytes(args.serialized_executable, args.serialized_executable_size);
         let overriding = bytes(args.overridden_serialized_compile_options, args.overridden_serialized_compile_options_size);
-        let program = Program::deserialize(&client.cpu, stored, overriding)?;
+        let program = Program::deserialize(&client.cpu, client.partitions, stored, overriding)?;
         args.loaded_executable = Loaded::new(client, program)?.into_raw();
         Ok(())
     }

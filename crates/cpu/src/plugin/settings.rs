@@ -6,6 +6,7 @@ use channel::Secret;
 
 use super::call::Failure;
 use super::named::Named;
+use crate::engine::PartitionRuns;
 use crate::error::Error;
 use crate::kernels::isa::CpuIsa;
 
@@ -45,6 +46,8 @@ pub(super) struct Settings {
     pub(super) threads: Option<usize>,
     /// Option `isa`, variable `TPUBRIDGE_CPU_ISA`: the tier of instruction sets; `None` for the highest of this CPU.
     pub(super) isa: Option<CpuIsa>,
+    /// Option `partitions`, variable `TPUBRIDGE_CPU_PARTITIONS`: `together` or `apart`.
+    pub(super) partitions: PartitionRuns,
     /// Option `link_secret`, in hexadecimal digits; else the secret of the environment ([`Secret::from_environment`]).
     pub(super) link_secret: Secret,
     node_id: Option<usize>,
@@ -63,7 +66,7 @@ impl Settings {
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Settings, Failure> {
         let mut settings = Settings::default();
-        for option in ["platform_name", "cpu_device_count", "memory_limit_bytes", "threads", "isa"] {
+        for option in ["platform_name", "cpu_device_count", "memory_limit_bytes", "threads", "isa", "partitions"] {
             // The options' own prefix is part of the variable's once.
             let variable = format!("TPUBRIDGE_CPU_{}", option.trim_start_matches("cpu_").to_uppercase());
             let Some(text) = environment(&variable) else { continue };
@@ -94,7 +97,9 @@ impl Settings {
     fn set(&mut self, name: &str, value: Named) -> Result<(), Refused> {
         // The environment, and JAX where options are given in its own, know only text.
         let value = match value {
-            Named::Text(text) if !["platform_name", "isa", "node_address", "link_secret"].contains(&name) => {
+            Named::Text(text)
+                if !["platform_name", "isa", "partitions", "node_address", "link_secret"].contains(&name) =>
+            {
                 text.parse().map_or_else(|_| Named::Text(text), Named::Int)
             }
             value => value,
@@ -111,13 +116,15 @@ impl Settings {
                 Err(_) => return Err(Named::Text(text).into()),
             },
             ("isa", Named::Text(text)) => self.isa = Some(text.parse().map_err(Refused::Because)?),
+            ("partitions", Named::Text(text)) if text == "together" => self.partitions = PartitionRuns::Together,
+            ("partitions", Named::Text(text)) if text == "apart" => self.partitions = PartitionRuns::Apart,
             ("link_secret", Named::Text(text)) => match Secret::from_hexadecimal(&text) {
                 Some(secret) => self.link_secret = secret,
                 None => return Err(Named::Text("(not shown)".into()).into()),
             },
             (
-                "platform_name" | "cpu_device_count" | "memory_limit_bytes" | "threads" | "isa" | "node_id"
-                | "num_nodes" | "node_address" | "link_secret",
+                "platform_name" | "cpu_device_count" | "memory_limit_bytes" | "threads" | "isa" | "partitions"
+                | "node_id" | "num_nodes" | "node_address" | "link_secret",
                 value,
             ) => return Err(value.into()),
             // Clients pass options of their own to every plugin.
@@ -135,6 +142,7 @@ impl Default for Settings {
             limit_bytes: None,
             threads: None,
             isa: None,
+            partitions: PartitionRuns::default(),
             link_secret: Secret::none(),
             node_id: None,
             num_nodes: None,
@@ -193,6 +201,7 @@ mod tests {
         let options = [("cpu_device_count", Named::Int(2)), ("platform_name", Named::Text("other".into()))];
         check(&options, &environment, Some(("other", 2, Some(9))));
         check(&[("unknown", Named::Int(0))], &[], Some(("cpu", 1, None)));
+        check(&[("partitions", Named::Text("alone".into()))], &[], None);
     }
 
     #[test]

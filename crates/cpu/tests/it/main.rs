@@ -10,6 +10,7 @@ mod limits;
 mod manual;
 mod optimized;
 mod paged;
+mod partitions;
 mod passes;
 mod plugin;
 mod plugin_jax;

@@ -66,8 +66,9 @@ fn a_partitioned_program_is_shown_for_one_device() {
     assert!(compiled.result_shardings()[1].is_replicated());
 
     let text = hlo::text::print(&compiled.optimized().unwrap());
-    assert_eq!(text.matches("stablehlo.all_gather").count(), 3, "{text}");
-    for gone in ["sharding", "call"] {
+    assert!(text.contains("stablehlo.reduce_scatter") || text.contains("stablehlo.all_reduce"), "{text}");
+    // No partition has a whole argument.
+    for gone in ["sharding", "call", "tensor<4x6x", "tensor<6x4x"] {
         assert!(!text.contains(gone), "{gone} in\n{text}");
     }
     let shown = compile(&cpu, &text, PARTITIONS);

@@ -29,5 +29,5 @@ fn jax_runs_on_one_device() {
 
 #[test]
 fn jax_runs_on_eight_devices() {
-    run("jax_runs_on_eight_devices", 8, 21);
+    run("jax_runs_on_eight_devices", 8, 22);
 }

@@ -51,10 +51,12 @@ pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
     pub(super) arguments: Vec<Option<usize>>,
     pub(super) results: Vec<Option<usize>>,
+    /// Of the function itself; what it calls has places of its own.
+    pub(super) values: Places,
 }
 
 /// Where each value of a function is, at one place that calls it.
-type Places = HashMap<Value, Option<usize>>;
+pub(super) type Places = HashMap<Value, Option<usize>>;
 
 struct Build<'m> {
     module: &'m Module,
@@ -88,6 +90,7 @@ impl Graph {
             };
             build.graph.results.push(place);
         }
+        build.graph.values = places;
         Some(build.graph)
     }
 

@@ -10,11 +10,14 @@ mod flow;
 mod graph;
 mod rule;
 
+use std::collections::HashMap;
+
 use self::axes::{Axis, dividing};
 use self::graph::{Graph, Tensor};
+pub(crate) use self::rule::{FactorKind, Rule, of as rule_of};
 use crate::ir::dims::AxisRef;
 use crate::ir::sdy::{DimensionSharding, MeshAttr, MeshRef, TensorSharding};
-use crate::ir::{Func, Module};
+use crate::ir::{Func, Module, Value};
 
 /// Shardings of the arguments and results of one function; `None` where nothing says how a value is split.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +41,15 @@ pub fn propagate(module: &Module, entry: &Func) -> PropagatedShardings {
     flow::run(&mut graph);
     let read = |places: &[Option<usize>]| places.iter().map(|&place| sharding(&graph, place?)).collect();
     PropagatedShardings { arguments: read(&graph.arguments), results: read(&graph.results) }
+}
+
+/// Propagates through a module to every value of one of its functions that is split; `None` for a program that is too large. What
+/// functions that it calls compute has no value here.
+pub(crate) fn propagate_values(module: &Module, entry: &Func) -> Option<HashMap<Value, TensorSharding>> {
+    let mut graph = Graph::new(module, entry)?;
+    flow::run(&mut graph);
+    let values = graph.values.iter().filter_map(|(&value, &place)| Some((value, sharding(&graph, place?)?)));
+    Some(values.collect())
 }
 
 fn sharding(graph: &Graph, place: usize) -> Option<TensorSharding> {
@@ -107,7 +119,7 @@ mod tests {
             )
         };
         check(&program(r#"[{"x"}, {}]"#, r#"[{}, {"y"}]"#), &["x|", "|y"], &["x|y"]);
-        check(&program(r#"[{}, {"x"}]"#, r#"[{"x"}, {}]"#), &["|x", "x|"], &["|"]);
+        check(&program(r#"[{}, {"x"}]"#, r#"[{"x"}, {}]"#), &["|x", "x|"], &["-"]);
         // Both want the same axis: the first factor of the larger tensor has it.
         check(&program(r#"[{"x"}, {}]"#, r#"[{}, {"x"}]"#), &["x|", "|x"], &["x|"]);
     }

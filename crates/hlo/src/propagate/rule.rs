@@ -9,7 +9,7 @@ use crate::ops::OpClass;
 
 /// What splitting a factor means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FactorKind {
+pub(crate) enum FactorKind {
     /// Each part of the results comes from the same part of the operands.
     PassThrough,
     /// Parts are summed up.
@@ -20,14 +20,14 @@ pub(super) enum FactorKind {
 
 /// A factor: a dimension that several tensors have, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Factor {
-    pub(super) size: i64,
-    pub(super) kind: FactorKind,
+pub(crate) struct Factor {
+    pub(crate) size: i64,
+    pub(crate) kind: FactorKind,
 }
 
 /// When an op takes part in propagation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(crate) enum Manner {
     /// Among the first: nothing is lost by it.
     First,
     /// With the others.
@@ -38,10 +38,10 @@ pub(super) enum Manner {
 
 /// The factors of an op, and those of each dimension of its operands and then its results, major to minor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Rule {
-    pub(super) factors: Vec<Factor>,
-    pub(super) tensors: Vec<Vec<Vec<usize>>>,
-    pub(super) manner: Manner,
+pub(crate) struct Rule {
+    pub(crate) factors: Vec<Factor>,
+    pub(crate) tensors: Vec<Vec<Vec<usize>>>,
+    pub(crate) manner: Manner,
 }
 
 impl Rule {
@@ -117,7 +117,7 @@ fn at(dim: i64) -> Option<usize> {
 }
 
 /// The rule of an op; `None` where nothing is known of it.
-pub(super) fn of(func: &Func, op: &Op) -> Option<Rule> {
+pub(crate) fn of(func: &Func, op: &Op) -> Option<Rule> {
     let shapes = Shapes { func, op };
     let kind = op.kind()?;
     match kind {
