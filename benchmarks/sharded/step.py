@@ -17,6 +17,7 @@ parser.add_argument("--most", type=float, default=1.15)
 parser.add_argument("--width", type=int, default=512)
 parser.add_argument("--layers", type=int, default=4)
 parser.add_argument("--batch", type=int, default=1024)
+parser.add_argument("--partitions", default="together", choices=["together", "apart"], help="who computes what")
 args = parser.parse_args()
 os.environ["JAX_PLATFORMS"] = "cpu"
 
@@ -27,7 +28,8 @@ from jax._src import xla_bridge  # noqa: E402
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P  # noqa: E402
 
 DEVICES = 8
-xla_bridge.register_plugin("cpu", library_path=os.path.abspath(args.plugin), options={"cpu_device_count": DEVICES})
+OPTIONS = {"cpu_device_count": DEVICES, "partitions": args.partitions}
+xla_bridge.register_plugin("cpu", library_path=os.path.abspath(args.plugin), options=OPTIONS)
 
 
 def forward(parameters, x):

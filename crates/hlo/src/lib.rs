@@ -32,7 +32,7 @@ pub use ir::{
     TensorType, Type, Value, ValueData, Visibility, attr, dims, element_bytes, sdy,
 };
 pub use ops::OpClass;
-pub use partition::partition;
+pub use partition::{combine_all_reduces, partition};
 pub use propagate::{PropagatedShardings, propagate};
 pub use read::read;
 pub use verify::{Processes, Verified, findings, unsupported_by_tpu, verify};

@@ -22,7 +22,7 @@ impl Compiled {
             Partitioning::WholeWithManualParts if self.spread.num_partitions == 1 => return Ok(self.module.clone()),
             _ if self.spread.num_partitions == 1 => self.module.clone(),
             _ => match self.one_partition() {
-                Some(module) => module.clone(),
+                Some(module) => hlo::combine_all_reduces(module.clone()),
                 // Parts of it are written for one device and the rest for all.
                 None if self.partitioning == Partitioning::WholeWithManualParts => return Ok(self.module.clone()),
                 // A partial value is no tile.

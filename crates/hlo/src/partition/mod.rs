@@ -23,7 +23,7 @@ use crate::ir::sdy::{MeshRef, SdyAttr, TensorSharding};
 use crate::ir::{
     Attr, Attrs, Definition, DenseData, Func, Module, NewOp, Op, OpId, OpKind, OpName, Region, Type, Value,
 };
-use crate::ops::Violation;
+use crate::ops::{OpClass, Violation};
 use crate::passes::{self, Partitioned};
 use crate::propagate::{PropagatedShardings, propagate_values};
 use crate::verify::{Verified, verify};
@@ -54,8 +54,7 @@ pub fn partition(
     let flat = flat(module, entry)?;
     let func = flat.func(entry).ok_or("there is no entry")?;
     let mut one = Partitioner::new(&flat, func, count).map_err(|violation| violation.message)?;
-    let mut written = one.write(edges).map_err(|violation| violation.message)?;
-    combine::run(&mut written);
+    let written = one.write(edges).map_err(|violation| violation.message)?;
     let mut out = flat.clone().into_inner();
     for func in &mut out.funcs {
         if *func.name == *entry {
@@ -66,6 +65,13 @@ pub fn partition(
     let options = passes::Options { partitioned: Partitioned::No, ..passes::Options::default() };
     let cleaned = passes::apply(out, &[passes::INLINE, passes::CSE, passes::DCE], &options);
     cleaned.map(|(module, _)| module).map_err(|error| error.to_string())
+}
+
+/// Makes one exchange of sums over the same partitions that need not wait for each other, as compilers show them.
+pub fn combine_all_reduces(module: Verified) -> Verified {
+    let mut module = module.into_inner();
+    module.funcs.iter_mut().filter(|func| func.body.is_some()).for_each(combine::run);
+    Verified::by_construction(module)
 }
 
 /// The program with calls replaced by what they call; shardings of a function's arguments and results become constraints.
@@ -379,6 +385,11 @@ impl<'m> Partitioner<'m> {
             OpKind::Case | OpKind::If => self.choose(op, depth),
             OpKind::PartitionId if self.manual == 0 => Err(give_up("the number of a partition")),
             OpKind::CustomCall if is_sharding_call(op) => Err(give_up("a sharding as a custom call")),
+            OpKind::Rng => Err(give_up("random numbers that no state determines")),
+            OpKind::CustomCall if self.manual == 0 && has_effect(op) => {
+                Err(give_up("a call that does more than compute"))
+            }
+            _ if kind.class() == OpClass::Transfer => Err(give_up("an exchange with the host")),
             _ if kind.is_collective() && self.manual == 0 => Err(give_up("a collective of all partitions")),
             _ => {
                 if let Some(splits) = Splits::of(func, op)
@@ -548,6 +559,11 @@ fn rank(ty: &Type) -> usize {
 fn is_sharding_call(op: &Op) -> bool {
     let name = op.attr("call_target_name").and_then(Attr::as_str).unwrap_or_default();
     name == "Sharding" || name.starts_with("SPMD") || name.starts_with("xla.sdy.")
+}
+
+/// Whether a custom call does more than to compute its results.
+fn has_effect(op: &Op) -> bool {
+    op.attr("has_side_effect").and_then(Attr::as_bool) == Some(true)
 }
 
 fn copy_region(

@@ -35,7 +35,7 @@ impl Splits {
         let is_known = kind.is_stablehlo() || kind == OpKind::ChloTopK || kind.is_elementwise();
         let dims = |value: Value| func.ty(value).as_tensor().map(|ty| ty.dims.clone());
         let same = || values.windows(2).all(|two| dims(two[0]) == dims(two[1]));
-        if !is_known && !(class == OpClass::Broadcasting && same()) {
+        if !(is_known || class == OpClass::Broadcasting && same()) {
             return None;
         }
         let rule = rule_of(func, op)?;
@@ -202,6 +202,10 @@ fn moves(func: &Func, op: &Op, kind: OpKind) -> Option<Vec<(usize, usize)>> {
 fn sums(func: &Func, op: &Op, kind: OpKind) -> bool {
     match kind {
         OpKind::DotGeneral | OpKind::Convolution => true,
+        // Updates that are added to zeros.
+        OpKind::Scatter => {
+            combines(func, op) == Some(OpKind::Add) && op.operands.first().is_some_and(|&to| is_zero(func, to))
+        }
         OpKind::Reduce => match (combines(func, op), op.operands.get(1)) {
             // The initial value enters once for each part.
             (Some(OpKind::Add | OpKind::Xor), Some(&init)) => is_zero(func, init),
@@ -226,17 +230,26 @@ pub(super) fn fold_of(func: &Func, region: Region) -> Option<OpKind> {
     op.kind().filter(|_| is_fold)
 }
 
-/// Whether a value is a constant of zeros.
-pub(super) fn is_zero(func: &Func, value: Value) -> bool {
-    let crate::ir::Definition::Result(id, _) = func.value(value).definition else { return false };
-    let op = func.op(id);
-    match (op.kind(), op.attr("value")) {
-        (Some(OpKind::Constant), Some(Attr::Dense(dense))) => match &dense.data {
-            DenseData::Splat(bytes) => bytes.iter().all(|&byte| byte == 0),
-            _ => false,
-        },
-        _ => false,
+/// Whether all elements of a value are a zero that the program writes.
+pub(super) fn is_zero(func: &Func, mut value: Value) -> bool {
+    // As many ops as a client puts between a constant and an array of it, and some more.
+    for _ in 0..8 {
+        let crate::ir::Definition::Result(id, _) = func.value(value).definition else { return false };
+        let op = func.op(id);
+        match (op.kind(), op.attr("value")) {
+            (Some(OpKind::Constant), Some(Attr::Dense(dense))) => {
+                return matches!(&dense.data, DenseData::Splat(bytes) if bytes.iter().all(|&byte| byte == 0));
+            }
+            (
+                Some(OpKind::BroadcastInDim | OpKind::Reshape | OpKind::SdyShardingConstraint | OpKind::SdyReshard),
+                _,
+            ) => {
+                value = op.operands[0];
+            }
+            _ => return false,
+        }
     }
+    false
 }
 
 /// Operands that may be summands if all of them are, so that the results are summands too; empty for an op that is not

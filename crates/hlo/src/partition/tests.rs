@@ -125,3 +125,51 @@ fn what_is_written_for_one_device_is_refused() {
     let module = crate::verify(crate::read(text.as_bytes()).unwrap()).unwrap();
     assert!(partition(&module, "main", &PropagatedShardings::default(), 8).is_err());
 }
+
+#[test]
+fn updates_of_zeros_are_summands() {
+    let body = |zero: &str| {
+        format!(
+            "func.func @main(%i: tensor<8x1xi32> {0}, %u: tensor<8xf32> {1}) -> tensor<4xf32> {{
+               %z = stablehlo.constant dense<{zero}> : tensor<f32>
+               %to = stablehlo.broadcast_in_dim %z, dims = [] : (tensor<f32>) -> tensor<4xf32>
+               %0 = \"stablehlo.scatter\"(%to, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<
+                   inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> ({{
+               ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+                 %s = stablehlo.add %x, %y : tensor<f32>
+                 stablehlo.return %s : tensor<f32>
+               }}) : (tensor<4xf32>, tensor<8x1xi32>, tensor<8xf32>) -> tensor<4xf32>
+               return %0 : tensor<4xf32> }}",
+            sharded(r#"[{"x"}, {}]"#),
+            sharded(r#"[{"x"}]"#)
+        )
+    };
+    check(&body("0.0"), &["all_reduce"], &["tensor<4xf32>"]);
+    check(&body("1.0"), &["all_gather", "all_gather"], &["tensor<4xf32>"]);
+}
+
+#[test]
+fn sums_that_need_not_wait_are_one_exchange() {
+    let text = format!(
+        "module {{ sdy.mesh @mesh = <[\"x\"=4, \"y\"=2]>
+         func.func @main(%a: tensor<8xf32> {0}, %b: tensor<8x2xf32> {1}) -> (tensor<f32>, tensor<2xf32>, tensor<f32>) {{
+           %z = stablehlo.constant dense<0.0> : tensor<f32>
+           %0 = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+           %1 = stablehlo.reduce(%b init: %z) applies stablehlo.add across dimensions = [0] : (tensor<8x2xf32>, tensor<f32>) -> tensor<2xf32>
+           %r = stablehlo.tanh %0 : tensor<f32>
+           %c = stablehlo.broadcast_in_dim %r, dims = [] : (tensor<f32>) -> tensor<8xf32>
+           %d = stablehlo.multiply %c, %a : tensor<8xf32>
+           %2 = stablehlo.reduce(%d init: %z) applies stablehlo.add across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+           return %0, %1, %2 : tensor<f32>, tensor<2xf32>, tensor<f32> }} }}",
+        sharded(r#"[{"x"}]"#),
+        sharded(r#"[{"x"}, {}]"#)
+    );
+    let module = crate::verify(crate::read(text.as_bytes()).unwrap()).unwrap();
+    let edges = propagate(&module, module.entry().unwrap());
+    let apart = partition(&module, "main", &edges, 8).unwrap();
+    let count = |module: &Module| crate::text::print(module).matches("stablehlo.all_reduce").count();
+    assert_eq!(count(&apart), 3);
+    // The last one is of what the first one gives.
+    let combined = crate::verify(combine_all_reduces(apart).into_inner()).unwrap();
+    assert_eq!(count(&combined), 2, "{}", crate::text::print(&combined));
+}
