@@ -30,6 +30,9 @@ KINDS = ["ours-fwd", "ours-bwd", "flash-fwd", "flash-bwd"]
 # Attention to pages, one token of each sequence: sequences, positions of each and of a page. Heads of Llama 3 8B.
 PAGED = [(4, 2048, 128), (4, 2048, 256), (16, 1024, 128), (16, 1024, 256)]
 KV_HEADS, GROUP = 8, 4
+# Other forms of pages: int8 codes with scales, and the latent vectors of DeepSeek 3, whose 128 heads share them, on one chip of eight and whole.
+FORMS = {"int8": ("paged-int8", KV_HEADS, GROUP), "mla16": ("paged-mla", 1, 16), "mla128": ("paged-mla", 1, 128)}
+FORM_SIZES = [(4, 2048, 256), (16, 1024, 256)]
 # Kernels counted with several blocks: sizes as `examples/kernel` takes them, and blocks; the first are the defaults.
 BLOCKS = {
     "loss-fwd": ("2048,2048,4096", ["1024,512", "2048,512", "512,512", "1024,256"]),
@@ -109,10 +112,11 @@ def with_constants(text, values):
 def paged(options, generation, sizes, kind):
     """Cycles of attention to pages; every sequence has all of its positions."""
     sequences, positions, page = sizes
-    if kind == "ours":
-        given = f"{sequences},{KV_HEADS},{GROUP},1,{positions // page},{page}"
+    if kind != "jax":
+        name, heads, group = FORMS.get(kind, ("paged", KV_HEADS, GROUP))
+        given = f"{sequences},{heads},{group},1,{positions // page},{page}"
         # The layer, a page, positions filled, and tokens.
-        return counted(options, generation, with_constants(printed(options, "paged", generation, given), [0, 0, positions - 1, 1]))
+        return counted(options, generation, with_constants(printed(options, name, generation, given), [0, 0, positions - 1, 1]))
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, __file__, "--compile", "paged", generation, ",".join(map(str, sizes))]
         subprocess.run(command, env=environment(folder), check=True, stdout=subprocess.DEVNULL)
@@ -253,6 +257,20 @@ def report(record, out):
             lines.append(f"| {generation} | " + " | ".join(map(str, sizes)) + f" | {shown[0]} | {shown[1]} | {ratio} |")
     lines += [
         "",
+        "Other forms of pages, by our kernel: `int8` is a KV cache of codes with a scale for each head and position; `MLA` the latent vectors of DeepSeek 3,",
+        "512 features and 64 rotary ones, which all heads of queries share. The installed JAX has no kernel for MLA.",
+        "",
+        "| form | heads of queries | sequences | positions | page | " + " | ".join(GENERATIONS) + " |",
+        "|---|---|---|---|---|" + "---|" * len(GENERATIONS),
+    ]
+    for kind, (name, heads, group) in FORMS.items():
+        for sizes in FORM_SIZES:
+            cells = [record.get(f"{generation},{'x'.join(map(str, sizes))},paged-{kind}") for generation in GENERATIONS]
+            shown = " | ".join(f"{n:,}" if n else "not counted" for n in cells)
+            form = "MLA" if heads == 1 else "int8"
+            lines.append(f"| {form} | {heads * group} | " + " | ".join(map(str, sizes)) + f" | {shown} |")
+    lines += [
+        "",
         "## Blocks of the loss and the norm",
         "bf16, weights of norms f32. Sizes: rows, depth and vocabulary of the loss; rows and size of the norm. Blocks: rows and vocabulary;",
         "rows. The backward pass of the loss gives both gradients, three matmuls. Those in bold are the crate's own.",
@@ -301,6 +319,7 @@ def main():
     blocks += [f"{g},matmul,-" for g in GENERATIONS]
     blocks += [f"{g},{kind},longer" for kind in LONGER for g in GENERATIONS]
     pages = [f"{g},{'x'.join(map(str, sizes))},paged-{kind}" for g in GENERATIONS for sizes in PAGED for kind in ["ours", "jax"]]
+    pages += [f"{g},{'x'.join(map(str, sizes))},paged-{kind}" for g in GENERATIONS for kind in FORMS for sizes in FORM_SIZES]
     groups = {"blocks": blocks, "paged": pages}
     wanted = options.only or attention + ["paged", "blocks"]
     for key in [key for given in wanted for key in groups.get(given, [given])]:

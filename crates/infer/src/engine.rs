@@ -13,6 +13,7 @@ use data::Tokenizer;
 use nn::hf::ModelConfig;
 use nn::models::RunOptions;
 use runtime::{Backend, Platform};
+use train::TPU_PAGE_SIZE;
 
 use crate::constraint::{Constraints, Guide, Guided};
 use crate::error::Error;
@@ -30,8 +31,7 @@ use crate::text::AnswerText;
 
 /// Most steps that are started ahead.
 const MAX_LOOKAHEAD: usize = 4;
-/// Positions of a page on TPUs, whose kernel is fastest with it, and elsewhere.
-const TPU_PAGE_SIZE: usize = 256;
+/// Positions of a page, but for TPUs.
 const PAGE_SIZE: usize = 64;
 /// Sequences that a GPU decodes in the time of a few: a tile of its matmuls.
 const CUDA_BATCH: usize = 16;
@@ -606,11 +606,10 @@ fn laid_out(
     sizes: StepSizes,
 ) -> Result<StepSizes, Error> {
     let dtype = options.run.kv_cache_dtype();
-    // Kernels take heads of floats as they are; codes, other types and latent vectors are gathered.
+    // Kernels of GPUs and CPUs take heads of floats as they are; codes, other types and latent vectors are gathered there.
     let has_latent_vectors = matches!(model, ModelConfig::Llama(config) if config.mla.is_some());
     let gathers = dtype != options.run.precision.compute() || has_latent_vectors;
     let usual = match platform {
-        Platform::Tpu if dtype.bits() <= 8 => KvLayout::Rows,
         Platform::Cuda if gathers => KvLayout::Rows,
         Platform::Tpu | Platform::Cuda | Platform::Cpu | Platform::Other(_) => KvLayout::Pages,
     };

@@ -2,7 +2,8 @@
 //!
 //! `flash-fwd`, `flash-bwd` of a length, with blocks of queries, keys in VMEM and keys; `norm-fwd`, `norm-bwd` of rows and a size,
 //! with a block of rows; `quantized-i4`, `quantized-i8`, `quantized-f8E4M3FN` of rows, input and output features and a group, with
-//! blocks of input and output features; `paged` of sequences, KV heads, group, tokens, table and page size, with a block of queries;
+//! blocks of input and output features; `paged`, `paged-int8`, `paged-mla` of sequences, KV heads, group, tokens, table and page size,
+//! with a block of queries;
 //! `loss-fwd`, `loss-bwd` of rows, depth and vocabulary size, with blocks of rows and vocabulary.
 
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ use kernel::Kernel;
 use kernel::kernels::PassDirection;
 use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
 use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, Segments};
-use kernel::kernels::paged::{self, PagedAttention};
+use kernel::kernels::paged::{self, AttentionSinks, PagedAttention};
 use kernel::kernels::quantized::{self, QuantizedMatmul, QuantizedTiles};
 use kernel::kernels::rms_norm::{self, FusedRmsNorm};
 use tensor::{DType, Spec};
@@ -61,21 +62,27 @@ fn printed(args: &[String]) -> Result<String, String> {
         ("loss-bwd", &[rows, depth, vocab_size]) => {
             loss_kernel([rows, depth, vocab_size], &blocks, PassDirection::Backward, generation)
         }
-        ("paged", &[sequences, kv_heads, group, tokens, table, page_size]) => {
+        ("paged" | "paged-int8" | "paged-mla", &[sequences, kv_heads, group, tokens, table, page_size]) => {
+            // Latent vectors of DeepSeek.
+            let (depth, rotary) = if kind == "paged-mla" { (512, Some(64)) } else { (128, None) };
             let attention = PagedAttention {
                 sequences,
                 kv_heads,
                 group,
                 queries: (tokens * group).next_multiple_of(16),
-                depth: 128,
+                depth,
+                rotary,
                 layers: 1,
                 pages: sequences * table,
                 page_size,
                 table,
                 dtype: DType::BF16,
+                codes: if kind == "paged-int8" { DType::I8 } else { DType::BF16 },
                 scale: 0.088,
                 window: None,
+                chunk: None,
                 soft_cap: None,
+                sinks: AttentionSinks::Absent,
             };
             let block = blocks.first().copied().or_else(|| attention.preferred_block(generation));
             let block = block.ok_or("no blocks divide these queries")?;

@@ -19,9 +19,11 @@ pub const FLASH_BACKWARD: &str = "tpubridge.flash_attention_backward";
 
 /// Attention to a paged KV cache. Operands: the layer `i32 [1]`, the pages of each sequence `i32 [sequences * table]`, positions
 /// filled before its queries and tokens that have queries `i32 [sequences]`, queries `[sequences, kv_heads, queries, head]` (of each KV
-/// head those of its group, token by token), keys and values `[layers, pages, kv_heads, page_size, head]`, and where there are attention
-/// sinks `f32 [kv_heads * group]`. Result: like the queries; of queries that are of no token it may be anything. Attributes:
-/// [`PagedAttributes`].
+/// head those of its group, token by token), keys and values `[layers, pages, kv_heads, page_size, head]`. Then, where there are any,
+/// attention sinks `f32 [kv_heads, group]`, and scales of keys and of values `f32 [layers, pages, kv_heads, page_size]`, which are codes
+/// then. Where queries have the features of values and of keys together, a value is a part of its key (multi-head latent attention, MLA):
+/// a key is its value and then what the array of keys has. Result: like the queries, with the features of values; of queries that are
+/// of no token it may be anything. Attributes: [`PagedAttributes`].
 pub const PAGED_ATTENTION: &str = "tpubridge.paged_attention";
 
 /// RMS norm. Operands: rows `[rows, size]`, weight `[1, size]`. Result: rows. Attributes: [`RmsNormAttributes`].
@@ -40,9 +42,10 @@ pub const CROSS_ENTROPY: &str = "tpubridge.cross_entropy";
 /// [`CrossEntropyAttributes`].
 pub const CROSS_ENTROPY_BACKWARD: &str = "tpubridge.cross_entropy_backward";
 
-/// Grouped matmul. Operands: rows `[rows, inner]`, matrices `[groups, inner, columns]`, or `[groups, columns, inner]` when
-/// transposed, in the type of the rows or in codes of 8 or 4 bits, group sizes `i32 [groups]`. Result: `[rows, columns]`, zeros where a row is of no group. Attributes:
-/// [`GroupedAttributes`].
+/// Grouped matmul. Operands: where matrices are those of all layers the layer `i32 [1]`, rows `[rows, inner]`, matrices
+/// `[groups, inner, columns]`, or `[groups, columns, inner]` when transposed, with an axis of layers first where there is a layer, in the
+/// type of the rows or in codes of 8 or 4 bits, group sizes `i32 [groups]`. Result: `[rows, columns]`, zeros where a row is of no group.
+/// Attributes: [`GroupedAttributes`].
 pub const GROUPED_MATMUL: &str = "tpubridge.gmm";
 
 /// Gradient of the matrices of a [`GROUPED_MATMUL`]. Operands: rows, gradients `[rows, columns]`, group sizes. Result:

@@ -26,6 +26,8 @@ pub struct KernelWork {
     pub(crate) hbm_bytes: f64,
     /// Bytes it touches of operands that it does not read whole, such as a cache of pages; all of them otherwise.
     pub(crate) touched_bytes: Option<f64>,
+    /// Rows that meet each matrix in the MXU, where they may be fewer than it has: loading the matrix takes as long as a full one.
+    pub(crate) rows: Option<f64>,
     pub(crate) order: KernelOrder,
 }
 
@@ -49,6 +51,7 @@ impl KernelWork {
             reach: 1.0,
             hbm_bytes: 0.0,
             touched_bytes: None,
+            rows: None,
             order: KernelOrder::SideBySide,
         }
     }
@@ -59,6 +62,10 @@ impl KernelWork {
 
     pub(crate) fn touching(self, bytes: f64) -> KernelWork {
         KernelWork { touched_bytes: Some(bytes), ..self }
+    }
+
+    pub(crate) fn of_rows(self, rows: f64) -> KernelWork {
+        KernelWork { rows: Some(rows), ..self }
     }
 
     pub(crate) fn in_order(self, order: KernelOrder) -> KernelWork {
@@ -87,8 +94,9 @@ impl KernelWork {
             let matrix_s = self.matmuls.iter().map(|matmul| machine.matmul_s(matmul)).sum::<f64>() / reach;
             return OpTime { matrix_s: matrix_s + vector_s, vector_s, hbm_s, ..plain };
         }
+        let loading = self.rows.map_or(1.0, |rows| (machine.mxu_edge as f64 / rows.max(1.0)).max(1.0));
         OpTime {
-            matrix_s: self.matmuls.iter().map(|matmul| machine.matmul_s(matmul)).sum::<f64>()
+            matrix_s: self.matmuls.iter().map(|matmul| machine.matmul_s(matmul)).sum::<f64>() * loading
                 / (machine.reach.in_a_model * reach),
             vector_s,
             hbm_s,

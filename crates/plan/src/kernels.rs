@@ -17,7 +17,7 @@ const OPS_PER_LOGIT: f64 = 7.0;
 
 /// Vector operations that widen a code and bring it into the matrix units, as slots that pass meanwhile. By the static cycles of
 /// 8 by 4096 by 4096 and 8 by 8192 by 28672 on v5p, v6e and TPU7x (`benchmarks/results/quant-tpu.md`): 2.2 to 3.7.
-const OPS_PER_CODE: f64 = 2.6;
+pub(crate) const OPS_PER_CODE: f64 = 2.6;
 /// Vector operations for each number of a group's partial sum: the correction, the scale, the sum.
 const OPS_PER_PARTIAL_SUM: f64 = 3.0;
 
@@ -31,6 +31,9 @@ impl KernelWork {
         }
         if instruction.name().contains("quantized_matmul") {
             return serving_kernels::quantized(module, id).or_else(|| quantized(module, id));
+        }
+        if instruction.name().starts_with("paged_attention") {
+            return serving_kernels::own_paged_attention(module, id);
         }
         if serving_kernels::is_paged_attention(&name) {
             return serving_kernels::paged_attention(module, id, &name);
@@ -54,6 +57,7 @@ impl KernelWork {
             reach: 1.0,
             hbm_bytes: 0.0,
             touched_bytes: None,
+            rows: None,
             order: KernelOrder::SideBySide,
         })
     }
@@ -137,6 +141,7 @@ fn attention(module: &HloModule, id: InstructionId, matmuls: u32) -> Option<Kern
         reach: 1.0,
         hbm_bytes: 0.0,
         touched_bytes: None,
+        rows: None,
         order: KernelOrder::SideBySide,
     })
 }
@@ -263,6 +268,7 @@ fn loss(module: &HloModule, id: InstructionId, matmuls: u32) -> Option<KernelWor
         reach: 1.0,
         hbm_bytes: module.instruction(id).kernel_cost().map_or(0.0, |stated| stated.bytes_accessed as f64),
         touched_bytes: None,
+        rows: None,
         order: KernelOrder::SideBySide,
     })
 }
@@ -284,6 +290,7 @@ fn quantized(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
         reach: 1.0,
         hbm_bytes: 0.0,
         touched_bytes: None,
+        rows: None,
         order: KernelOrder::SideBySide,
     })
 }
@@ -301,6 +308,7 @@ fn norm(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
         reach: 1.0,
         hbm_bytes: 0.0,
         touched_bytes: None,
+        rows: None,
         order: KernelOrder::SideBySide,
     })
 }
@@ -332,6 +340,9 @@ fn grouped_matmul(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
     let stated = instruction.kernel_cost().map(|cost| cost.flops as f64).filter(|stated| *stated > 0.0);
     let flops = stated.map_or(flops, |stated| stated.min(flops));
     let element = if lhs.element_type().bits() > rhs.element_type().bits() { lhs } else { rhs }.element_type();
+    // Of matrices of all layers those of one are read.
+    let stated_bytes = instruction.kernel_cost().map(|cost| cost.bytes_accessed as f64);
+    let touched_bytes = stated_bytes.filter(|_| rhs.dimensions().len() == 4);
     let matmul = Matmul { flops, element, contracted, columns };
     Some(KernelWork {
         family: GROUPED,
@@ -340,7 +351,8 @@ fn grouped_matmul(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
         transcendentals: 0.0,
         reach: 1.0,
         hbm_bytes: 0.0,
-        touched_bytes: None,
+        touched_bytes,
+        rows: None,
         order: KernelOrder::SideBySide,
     })
 }

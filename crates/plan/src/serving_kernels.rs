@@ -3,6 +3,7 @@
 use xla::{HloModule, InstructionId, PrimitiveType, Shape};
 
 use crate::kernel_work::{KernelOrder, KernelWork};
+use crate::kernels::OPS_PER_CODE;
 use crate::work::Matmul;
 
 /// Vector operations for each number of a group's partial sum: conversion, scale, sum.
@@ -37,6 +38,33 @@ pub(crate) fn quantized(module: &HloModule, id: InstructionId) -> Option<KernelW
     let partial_sums = rows as f64 * groups as f64 * columns as f64;
     Some(work.with_vector(OPS_PER_PARTIAL_SUM * partial_sums, 0.0).in_order(KernelOrder::OneAfterTheOther))
 }
+
+/// Our own attention to pages, which says what it computes and reads: queries `[sequences, kv heads, queries, depth]`, keys
+/// `[layers, pages, kv heads, page, depth]`. A page is loaded into the MXU for each block of queries, however few these are.
+pub(crate) fn own_paged_attention(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
+    let instruction = module.instruction(id);
+    let stated = instruction.kernel_cost()?;
+    let shapes = instruction.operands().iter().map(|&operand| module.instruction(operand).shape());
+    let mut arrays = shapes.filter(|shape| !shape.is_tuple() && shape.dimensions().len() >= 4);
+    let (query, keys) = (arrays.next()?, arrays.next()?);
+    let (rows, depth) = (size(query, 2)?.clamp(1, MOST_ROWS), size(query, 3)?);
+    let page = size(keys, 3)?;
+    let (flops, scores) = (stated.flops as f64, stated.transcendentals as f64);
+    let one = |contracted: u64, columns: u64| Matmul {
+        flops: flops / 2.0,
+        element: query.element_type(),
+        contracted,
+        columns,
+    };
+    let is_codes = keys.element_type().bits() < query.element_type().bits();
+    let widened = if is_codes { OPS_PER_CODE * flops / (2.0 * rows as f64) } else { 0.0 };
+    let work = KernelWork::of("paged attention", vec![one(depth, page), one(page, depth)]);
+    let work = work.with_vector(OPS_PER_SCORE * scores + widened, scores).of_rows(rows as f64);
+    Some(work.touching(stated.bytes_accessed as f64))
+}
+
+/// Most queries of a block of our own kernel.
+const MOST_ROWS: u64 = 256;
 
 /// Whether a kernel is ragged paged attention, by the name its authors gave it.
 pub(crate) fn is_paged_attention(name: &str) -> bool {

@@ -56,7 +56,7 @@ pub use planned_quant::{PlannedCache, PlannedWeights, quality_cost, training_cos
 pub use sharding::{
     MeshChoice, ParameterShapes, StateSharding, WrappedModel, parameter_shapes, sharding_rules, step_leaves, wrap_model,
 };
-pub use step::{PlannedStepKind, StepShape, step_program};
+pub use step::{PlannedStepKind, StepShape, TPU_PAGE_SIZE, step_program};
 pub use task::ModelTask;
 pub use trained::{ExportedModel, export_model};
 pub use trained_model::TrainedModel;

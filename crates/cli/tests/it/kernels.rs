@@ -9,6 +9,7 @@ use kernel::composites;
 use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
 use kernel::kernels::flash::{self, Causality, FlashAttention, Segments};
 use kernel::kernels::grouped::{self, Grouped, Matrices, Tiles, Visits};
+use kernel::kernels::paged::{self, AttentionSinks, PagedAttention};
 use kernel::kernels::quantized::{self, QuantizedMatmul};
 use kernel::kernels::rms_norm::{self, FusedRmsNorm};
 use tensor::{DType, Literal};
@@ -43,10 +44,31 @@ const GROUPED: Grouped = Grouped {
     inner: 256,
     columns: 256,
     groups: 4,
+    layers: None,
     dtype: DType::BF16,
     codes: DType::BF16,
     matrices: Matrices::AsIs,
     expected_rows: None,
+};
+
+const PAGED: PagedAttention = PagedAttention {
+    sequences: 2,
+    kv_heads: 2,
+    group: 4,
+    queries: 32,
+    depth: 128,
+    rotary: None,
+    layers: 2,
+    pages: 5,
+    page_size: 256,
+    table: 2,
+    dtype: DType::BF16,
+    codes: DType::BF16,
+    scale: 0.125,
+    window: None,
+    chunk: None,
+    soft_cap: None,
+    sinks: AttentionSinks::Absent,
 };
 
 /// Words that are no whole blocks.
@@ -92,7 +114,25 @@ fn cases() -> Vec<Case> {
     for (codes, name) in [(DType::I8, "gmm_i8"), (DType::I4, "gmm_i4")] {
         add(composites::GROUPED_MATMUL, "", grouped::decomposition(&Grouped { codes, ..GROUPED }, name));
     }
+    add(composites::GROUPED_MATMUL, "", grouped::decomposition(&Grouped { layers: Some(2), ..GROUPED }, "gmm_layer"));
     add(composites::GROUPED_MATMUL_GRADIENT, "", grouped::decomposition_of_gradient(&GROUPED, "tgmm"));
+    add(composites::PAGED_ATTENTION, "group = 4 : i64, scale = 0.125 : f32", paged::decomposition(&PAGED, "paged"));
+    for (codes, name) in [(DType::I8, "paged_i8"), (DType::I4, "paged_i4"), (DType::F8E4M3FN, "paged_f8")] {
+        let codes = PagedAttention { codes, ..PAGED };
+        add(composites::PAGED_ATTENTION, "group = 4 : i64, scale = 0.125 : f32", paged::decomposition(&codes, name));
+    }
+    let sinks = PagedAttention { chunk: Some(200), sinks: AttentionSinks::Present, ..PAGED };
+    let attributes = "group = 4 : i64, scale = 0.125 : f32, chunk = 200 : i64";
+    add(composites::PAGED_ATTENTION, attributes, paged::decomposition(&sinks, "paged_sinks"));
+    let odd = PagedAttention { group: 3, queries: 48, window: Some(100), chunk: None, ..sinks };
+    let attributes = "group = 3 : i64, scale = 0.125 : f32, window = 100 : i64";
+    add(composites::PAGED_ATTENTION, attributes, paged::decomposition(&odd, "paged_odd"));
+    let latent = PagedAttention { kv_heads: 1, group: 16, depth: 512, rotary: Some(64), ..PAGED };
+    let attributes = "group = 16 : i64, scale = 0.125 : f32";
+    for (codes, name) in [(DType::BF16, "paged_latent"), (DType::I8, "paged_latent_i8")] {
+        let latent = PagedAttention { codes, ..latent.clone() };
+        add(composites::PAGED_ATTENTION, attributes, paged::decomposition(&latent, name));
+    }
     for (codes, name) in [(DType::I4, "quantized_i4"), (DType::I8, "quantized_i8"), (DType::F8E4M3FN, "quantized_f8")] {
         add(composites::QUANTIZED_MATMUL, "", quantized::decomposition(&quantized_matmul(codes), name));
     }
@@ -229,6 +269,18 @@ fn kernels_give_what_their_decompositions_give() {
         if let Some((at, results)) = forward {
             operands.splice(at..at + results.len(), results);
         }
+        let whole = |numbers: &[i32]| {
+            let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+            Literal::new(DType::I32, [numbers.len()], bytes).unwrap()
+        };
+        if case.name == composites::PAGED_ATTENTION {
+            // All queries are of tokens.
+            let given = [&[1][..], &[4, 0, 3, 1], &[300, 190], &[16, 16]].map(whole);
+            operands.splice(..given.len(), given);
+        }
+        if case.name == composites::GROUPED_MATMUL && operands.len() > 3 {
+            operands[0] = whole(&[1]);
+        }
         let expected = run(&case.plain, &operands);
         let lowered = kernel::lower(program(std::slice::from_ref(&case)), Generation::V5e).unwrap();
         let [(_, kernel)] = &lowered.called[..] else { panic!("{}: {:?}", case.name, lowered.kept) };
@@ -240,7 +292,7 @@ fn kernels_give_what_their_decompositions_give() {
         if let Some(visits) = visits {
             let tiles = Tiles::preferred(&GROUPED, Generation::V5e).unwrap();
             let tables = grouped::visits(&GROUPED, &tiles, visits, "visits").unwrap();
-            let sizes = operands.remove(2);
+            let sizes = operands.pop().unwrap();
             operands.splice(0..0, run(&tables, &[sizes]));
         }
         if case.name == composites::QUANTIZED_MATMUL {

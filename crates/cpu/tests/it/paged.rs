@@ -41,7 +41,7 @@ fn program(shape: &Shape, sequences: usize) -> String {
     let q = format!("tensor<{sequences}x{kv_heads}x{queries}x{depth}x{name}>");
     let kv = format!("tensor<{LAYERS}x{PAGES}x{kv_heads}x{page_size}x{depth}x{name}>");
     let (entries, numbers) = (format!("tensor<{}xi32>", sequences * table), format!("tensor<{sequences}xi32>"));
-    let of_sinks = format!("tensor<{}xf32>", sinks.len());
+    let of_sinks = format!("tensor<{kv_heads}x{group}xf32>");
     let [sink, argument, of_type] = match sinks {
         [] => [String::new(), String::new(), String::new()],
         _ => [", %s".into(), format!(", %s: {of_sinks}"), format!(", {of_sinks}")],
@@ -149,7 +149,7 @@ fn check(shape: &Shape, sequences: &[Sequence]) {
         literal(shape.dtype, &of_cache, &kv[1]),
     ];
     if !shape.sinks.is_empty() {
-        literals.push(literal(DType::F32, &[shape.sinks.len()], shape.sinks));
+        literals.push(literal(DType::F32, &[shape.kv_heads, shape.group], shape.sinks));
     }
     // On x86-64 programs are not compiled for machines below AVX2.
     let is_compiled = |isa: &CpuIsa| *isa != CpuIsa::Portable || cfg!(not(target_arch = "x86_64"));

@@ -69,10 +69,14 @@ pub(crate) struct Entry {
 
 #[derive(Clone, Copy)]
 pub(crate) struct Tables {
+    /// The operand, or [`LAST`].
     pub(crate) operand: usize,
     /// A function of that name.
     pub(crate) function: fn(&Request<'_>, &str) -> Result<Func, Error>,
 }
+
+/// The last of the operands, however many there are.
+const LAST: usize = usize::MAX;
 
 const fn entry(name: &'static str, make: Make, decompose: MakeFunction) -> Entry {
     Entry { name, make, decompose, tables: None }
@@ -91,7 +95,7 @@ const KERNELS: &[Entry] = &[
         cross_entropy::backward_plain,
     ),
     Entry {
-        tables: Some(Tables { operand: 2, function: grouped::visits_for_matmul }),
+        tables: Some(Tables { operand: LAST, function: grouped::visits_for_matmul }),
         ..entry(composites::GROUPED_MATMUL, Make::Kernel(grouped::matmul_for), grouped::matmul_plain)
     },
     Entry {

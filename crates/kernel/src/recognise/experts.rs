@@ -400,6 +400,7 @@ impl Walk<'_> {
             inner: matrix.inner,
             columns: matrix.columns,
             groups: self.choice.experts,
+            layers: None,
             dtype,
             codes: dtype,
             matrices: Matrices::AsIs,

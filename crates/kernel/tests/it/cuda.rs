@@ -47,7 +47,7 @@ impl Case {
             cache.clone(),
             cache,
         ];
-        types.extend(has_sinks.then(|| format!("tensor<{}xf32>", heads * 4)));
+        types.extend(has_sinks.then(|| format!("tensor<{heads}x4xf32>")));
         let named: Vec<String> = types.iter().enumerate().map(|(n, ty)| format!("%a{n}: {ty}")).collect();
         let names: Vec<String> = (0..types.len()).map(|n| format!("%a{n}")).collect();
         let (named, names, types) = (named.join(", "), names.join(", "), types.join(", "));

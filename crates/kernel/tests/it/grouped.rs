@@ -41,6 +41,7 @@ const PLAIN: Grouped = Grouped {
     inner: 256,
     columns: 128,
     groups: 1,
+    layers: None,
     dtype: DType::BF16,
     codes: DType::BF16,
     matrices: Matrices::AsIs,
@@ -85,6 +86,15 @@ fn matmul_and_gradient() {
         let mut operands = tables(&g, &tiles, &sizes, Visits::EveryTile);
         operands.extend([lhs.clone(), rhs]);
         assert_close(&format!("matmul {sizes:?}"), &interpret(&kernel, &operands).unwrap()[0], &out, 4e-3);
+        // The second of three layers, whose others are not numbers.
+        let stacked = Grouped { layers: Some(3), ..g };
+        let kernel = grouped::matmul(&stacked, tiles, Generation::V5e).unwrap();
+        let all = [vec![f64::NAN; b.len()], b.clone(), vec![f64::NAN; b.len()]].concat();
+        let mut of_layer = tables(&g, &tiles, &sizes, Visits::EveryTile);
+        of_layer.push(literal(&Spec::new(DType::I32, [1]), &[1.0]));
+        of_layer.extend([lhs.clone(), literal(&Spec::new(g.dtype, [3, g.groups, g.inner, g.columns]), &all)]);
+        assert_close(&format!("layer {sizes:?}"), &interpret(&kernel, &of_layer).unwrap()[0], &out, 4e-3);
+        assert_eq!(kernel.cost, grouped::matmul(&g, tiles, Generation::V5e).unwrap().cost);
         let other = Grouped { matrices: Matrices::Transposed, expected_rows: Some(12), ..g };
         let kernel = grouped::matmul(&other, tiles, Generation::V5e).unwrap();
         assert_eq!(kernel.cost.flops, 2 * 12 * 256 * 128);

@@ -54,6 +54,7 @@ fn tables_are_computed_before_the_call() {
         inner: 256,
         columns: 128,
         groups: 4,
+        layers: None,
         dtype: DType::BF16,
         codes: DType::BF16,
         matrices: Matrices::AsIs,

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use tensor::DType;
 use trace::{CompileTarget, Tensor, Tree, Update};
 
-use crate::layers::{Heads, Positions};
+use crate::layers::{Heads, MlaSizes, Positions};
 use crate::quant::{QuantizedRows, quantized_rows};
 
 /// Keys and values of the positions so far, of all layers: `[layers, batch, kv heads, positions, head]` each, the order in which
-/// matmuls read them.
+/// matmuls read them. Of multi-head latent attention see [`KvCache::latent`].
 #[derive(Clone, Debug, Tree)]
 pub struct KvCache {
     /// Keys.
@@ -232,6 +232,16 @@ impl KvCache {
         let scales = Tensor::zeros(DType::F32, &[layers, batch, heads.num_kv_heads, positions]);
         let scales = (dtype.bits() <= 8).then(|| (scales.clone(), scales));
         KvCache { keys: room.clone(), values: room, scales }
+    }
+
+    /// An empty cache of multi-head latent attention (MLA), of so many positions in each of `layers`: as values the compressed KV, as keys
+    /// the rotary features that all heads share. A key is both.
+    #[track_caller]
+    pub fn latent(dtype: DType, layers: usize, batch: usize, positions: usize, sizes: &MlaSizes) -> KvCache {
+        let of = |size: usize| {
+            KvCache::zeros(dtype, layers, batch, positions, Heads { num_heads: 1, num_kv_heads: 1, head_dim: size })
+        };
+        KvCache { values: of(sizes.kv_lora_rank).values, ..of(sizes.qk_rope_head_dim) }
     }
 
     /// How many positions the cache can hold.

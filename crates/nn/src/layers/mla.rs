@@ -2,14 +2,16 @@
 //! position, and so may queries.
 
 use serde::{Deserialize, Serialize};
+use tensor::DType;
 use trace::{Key, Tensor, Tree};
 
+use super::kv_cache::LayerKeysValues;
 use super::paged::attend_paged;
 use crate::init::Init;
 use crate::layers::{
-    AttentionOptions, Bias, CachePosition, Context, Heads, KvCache, Linear, RmsNorm, Rope, RopePairs, attend_with,
+    AttentionOptions, Bias, CachePosition, CacheStart, Context, KvCache, Linear, RmsNorm, Rope, RopePairs, attend_with,
 };
-use crate::quant::map_weights;
+use crate::quant::{Weight, map_weights};
 
 /// Sizes of multi-head latent attention (MLA), by the names of DeepSeek's configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,36 +95,62 @@ impl MultiHeadLatentAttention {
         }
     }
 
-    /// Heads as a KV cache has them.
-    pub(crate) fn cached(sizes: MlaSizes, heads: usize) -> Heads {
-        Heads { num_heads: heads, num_kv_heads: heads, head_dim: sizes.head_dim().max(sizes.v_head_dim) }
-    }
-
-    /// Queries, keys and values of `[batch, positions, width]`, all with as many features: narrower ones are padded with zeros, which
-    /// add nothing to any matmul.
+    /// Queries of `[batch, positions, width]`: features without and with rotary positions.
     #[track_caller]
-    fn projected(&self, x: &Tensor, rope: Option<&Rope>) -> (Tensor, Tensor, Tensor) {
-        let MlaSizes { kv_lora_rank, qk_nope_head_dim: nope, qk_rope_head_dim: rope_dim, v_head_dim, pairs, .. } =
-            self.sizes;
-        let rotated = |x: Tensor| rope.map_or(x.clone(), |rope| rope.apply_to(&x, pairs));
+    fn queries(&self, x: &Tensor, rope: Option<&Rope>) -> [Tensor; 2] {
+        let MlaSizes { qk_nope_head_dim: nope, qk_rope_head_dim: rope_dim, pairs, .. } = self.sizes;
         let from = match (&self.query_down, &self.query_norm) {
             (Some(down), Some(norm)) => norm.apply(&down.apply_as(x, ["embed", ""])).named("mla_q"),
             _ => x.clone(),
         };
         let query = self.query.apply_to_heads(&from, nope + rope_dim);
         let query = query.with_logical_axes(&["batch", "sequence", "heads", "head"]);
-        let query = Tensor::concat(&[query.slice(-1, 0..nope), rotated(query.slice(-1, nope..nope + rope_dim))], -1);
+        let rotary = query.slice(-1, nope..nope + rope_dim);
+        [query.slice(-1, 0..nope), rope.map_or(rotary.clone(), |rope| rope.apply_to(&rotary, pairs))]
+    }
+
+    /// The compressed KV `[batch, positions, rank]` of `[batch, positions, width]`, and the rotary features that all heads share,
+    /// `[batch, positions, 1, features]`.
+    #[track_caller]
+    fn compressed(&self, x: &Tensor, rope: Option<&Rope>) -> [Tensor; 2] {
+        let MlaSizes { kv_lora_rank, qk_rope_head_dim: rope_dim, pairs, .. } = self.sizes;
         let both = self.kv_down.apply_as(x, ["embed", ""]);
         let compressed_kv = self.kv_norm.apply(&both.slice(-1, 0..kv_lora_rank)).named("mla_kv");
-        let shared = rotated(both.slice(-1, kv_lora_rank..kv_lora_rank + rope_dim).expand(2));
-        let each = self.kv_up.apply_to_heads(&compressed_kv, nope + v_head_dim);
+        let shared = both.slice(-1, kv_lora_rank..kv_lora_rank + rope_dim).expand(2);
+        [compressed_kv, rope.map_or(shared.clone(), |rope| rope.apply_to(&shared, pairs))]
+    }
+
+    /// Queries, keys and values of all heads, with as many features each: narrower ones are padded with zeros, which add nothing to any
+    /// matmul.
+    #[track_caller]
+    fn in_heads(&self, queries: &[Tensor; 2], [compressed_kv, shared]: &[Tensor; 2]) -> [Tensor; 3] {
+        let MlaSizes { qk_nope_head_dim: nope, qk_rope_head_dim: rope_dim, v_head_dim, .. } = self.sizes;
+        let each = self.kv_up.apply_to_heads(compressed_kv, nope + v_head_dim);
         let each = each.with_logical_axes(&["batch", "keys", "heads", "head"]);
         let shared = shared.broadcast_to(&[each.dim(0), each.dim(1), self.heads, rope_dim]);
         let key = Tensor::concat(&[each.slice(-1, 0..nope), shared], -1);
-        let size = MultiHeadLatentAttention::cached(self.sizes, self.heads).head_dim;
+        let size = self.sizes.head_dim().max(v_head_dim);
         let padded = |x: Tensor| if x.dim(-1) < size { x.pad(-1, 0, size - x.dim(-1)) } else { x };
         let values = padded(each.slice(-1, nope..nope + v_head_dim));
-        (padded(query).named("query"), padded(key).named("key"), values.named("value"))
+        [padded(Tensor::concat(queries, -1)).named("query"), padded(key).named("key"), values.named("value")]
+    }
+
+    /// The matmuls from the compressed KV to the keys and to the values of heads, `[rank, heads, features]` each, and what their results
+    /// are multiplied by, `[heads, features]`.
+    #[track_caller]
+    fn up(&self, dtype: DType) -> [(Tensor, Option<Tensor>); 2] {
+        let MlaSizes { kv_lora_rank, qk_nope_head_dim: nope, v_head_dim, .. } = self.sizes;
+        let weight = self.kv_up.weight.at_use(dtype, &["embed", "heads"]);
+        let (codes, scales) = match &weight {
+            Weight::Quantized(quantized) if quantized.channel_scales().is_some() => {
+                (quantized.values.cast(dtype), quantized.channel_scales())
+            }
+            weight => (weight.dense(dtype), None),
+        };
+        let codes = codes.reshape(&[kv_lora_rank, self.heads, nope + v_head_dim]);
+        let scales = scales.map(|scales| scales.reshape(&[self.heads, nope + v_head_dim]).cast(dtype));
+        [0..nope, nope..nope + v_head_dim]
+            .map(|features| (codes.slice(2, features.clone()), scales.as_ref().map(|scales| scales.slice(1, features))))
     }
 
     #[track_caller]
@@ -139,14 +167,21 @@ impl MultiHeadLatentAttention {
     #[track_caller]
     pub fn apply(&self, x: &Tensor, context: &Context<'_>) -> Tensor {
         trace::scope("attention", || {
-            let (query, key, value) = self.projected(x, context.rope);
-            let Context { positions, mask, implementation, .. } = *context;
-            let out = attend_with(&query, &key, &value, positions, mask, implementation, self.options());
-            self.finished(&out).named("attention_output")
+            self.of_all_heads(&self.queries(x, context.rope), &self.compressed(x, context.rope), context)
+                .named("attention_output")
         })
     }
 
-    /// Attention to what the KV cache holds and to the new positions, as [`crate::layers::MultiHeadAttention::extend`].
+    /// Attention of positions to themselves.
+    #[track_caller]
+    fn of_all_heads(&self, queries: &[Tensor; 2], compressed: &[Tensor; 2], context: &Context<'_>) -> Tensor {
+        let [query, key, value] = self.in_heads(queries, compressed);
+        let Context { positions, mask, implementation, .. } = *context;
+        self.finished(&attend_with(&query, &key, &value, positions, mask, implementation, self.options()))
+    }
+
+    /// Attention to what the KV cache holds and to the new positions, as [`crate::layers::MultiHeadAttention::extend`]. Keys and values of
+    /// heads are never made of what is in the cache: queries are brought to it, and its weighted sums to the heads.
     #[track_caller]
     pub fn extend(
         &self,
@@ -156,13 +191,35 @@ impl MultiHeadLatentAttention {
         at: &CachePosition<'_>,
     ) -> (Tensor, KvCache) {
         trace::scope("attention", || {
-            let (query, key, value) = self.projected(x, context.rope);
-            let (cache, cached) = cache.extended(key, value, at);
-            let options = AttentionOptions { kv_scales: cached.scales.as_ref(), ..self.options() };
+            let queries = self.queries(x, context.rope);
+            let compressed = self.compressed(x, context.rope);
+            let [compressed_kv, shared] = &compressed;
+            let (cache, cached) = cache.extended(shared.clone(), compressed_kv.expand(2), at);
+            // Of an empty cache the new positions are all there are.
+            if matches!(at.start, CacheStart::First) {
+                return (self.of_all_heads(&queries, &compressed, context), cache);
+            }
+            let [(to_keys, key_scales), (to_values, value_scales)] = self.up(x.dtype());
+            let scaled = |x: &Tensor, scales: &Option<Tensor>| scales.as_ref().map_or(x.clone(), |scales| x * scales);
+            let [query, rotary] = queries;
+            let query = scaled(&query, &key_scales).einsum("bthn,rhn->bthr", &to_keys);
+            let query = Tensor::concat(&[query, rotary], -1).with_logical_axes(&["batch", "sequence", "heads", "head"]);
             let Context { positions, mask, implementation, .. } = *context;
+            let options = self.options();
             let out = attend_paged(&query, &cache, at.layer, at.start, mask, &options).unwrap_or_else(|| {
-                attend_with(&query, &cached.keys, &cached.values, positions, mask, implementation, options)
+                let LayerKeysValues { keys, values, scales } = cached;
+                let (keys, values) = match &scales {
+                    Some((of_keys, of_values)) => {
+                        let dense = |codes: &Tensor, scales: &Tensor| codes * &scales.expand(-1).cast(codes.dtype());
+                        (dense(&keys, of_keys), dense(&values, of_values))
+                    }
+                    None => (keys, values),
+                };
+                let key = Tensor::concat(&[values, keys], -1);
+                attend_with(&query, &key, &key, positions, mask, implementation, options)
+                    .slice(-1, 0..self.sizes.kv_lora_rank)
             });
+            let out = scaled(&out.einsum("bthr,rhv->bthv", &to_values), &value_scales);
             (self.finished(&out), cache)
         })
     }

@@ -28,8 +28,8 @@ pub use kv_cache::{CachePosition, CacheStart, KvCache, KvCacheDType};
 pub use linear::{Bias, Linear};
 pub use mla::{MlaSizes, MultiHeadLatentAttention};
 pub use moe::{
-    Dispatch, ExpertBiases, ExpertGroups, ExpertInputs, ExpertSizes, Gating, MixtureOfExperts, RouterScores,
-    RouterWeights, Routing, Usage, WeightedSide, grouped_matmul,
+    Dispatch, ExpertBiases, ExpertGroups, ExpertInputs, ExpertSizes, ExpertStack, Gating, MixtureOfExperts,
+    RouterScores, RouterWeights, Routing, Usage, WeightedSide, grouped_matmul,
 };
 pub use norm::{BatchNorm, BatchStatistics, GroupNorm, LayerNorm, RmsNorm};
 pub use recurrent::{Gru, Lstm, LstmState};

@@ -8,8 +8,8 @@ use compile::Program;
 use compile::optimize::ComputePrecision;
 use hlo::{Attr, Attrs, Func, Module, OpKind, Verified, Visibility};
 use kernel::{composites, kernels};
-use nn::layers::{AttentionImpl, CacheStart, Dispatch};
-use nn::models::{LanguageModel, Llama, LlamaConfig, RunOptions};
+use nn::layers::{AttentionImpl, Bias, CacheStart, Dispatch, KvCacheDType, MlaSizes, RopePairs};
+use nn::models::{LanguageModel, Llama, LlamaConfig, RunOptions, Style, WindowKind};
 use nn::quant::{InputAxis, QuantizedTensor};
 use nn::{Fused, Kernels, StepOptions};
 use runtime::config::{Config, Mode, Target};
@@ -51,9 +51,18 @@ fn quantized_matmul() -> Function {
     traced.unwrap().0
 }
 
+/// What attention reads of pages.
+#[derive(Clone, Copy)]
+enum Pages {
+    Plain,
+    Codes,
+    SinksAndChunks,
+    Latent,
+}
+
 /// A decode step of a paged KV cache.
-fn paged_attention() -> Function {
-    let config = LlamaConfig {
+fn paged_attention(pages: Pages) -> Function {
+    let plain = LlamaConfig {
         hidden_size: 128,
         intermediate_size: 128,
         head_dim: 128,
@@ -62,9 +71,31 @@ fn paged_attention() -> Function {
         num_key_value_heads: 2,
         ..llama(None)
     };
+    let (config, options) = match pages {
+        Pages::Plain => (plain, RunOptions::default()),
+        Pages::Codes => (plain, RunOptions { kv_cache: Some(KvCacheDType::Int8), ..RunOptions::default() }),
+        Pages::SinksAndChunks => {
+            let style = Style { sinks: Bias::Zero, window: WindowKind::Chunk, ..plain.style };
+            (LlamaConfig { style, sliding_window: Some(20), ..plain }, RunOptions::default())
+        }
+        Pages::Latent => {
+            let mla = MlaSizes {
+                q_lora_rank: None,
+                kv_lora_rank: 128,
+                qk_nope_head_dim: 64,
+                qk_rope_head_dim: 64,
+                v_head_dim: 32,
+                pairs: RopePairs::default(),
+            };
+            // Experts of two layers, of which each step of the loop reads one.
+            let experts = llama(Some(four(Dispatch::Grouped)));
+            let sizes = LlamaConfig { mla: Some(mla), num_hidden_layers: 2, num_key_value_heads: 4, ..plain };
+            (LlamaConfig { experts: experts.experts, ..sizes }, RunOptions::default())
+        }
+    };
     let key = || Key::from_seed(&Tensor::scalar(DType::U32, 0.0));
     let (model, cache) = trace::shapes_of(&(), |()| {
-        let model = Llama::init(&key(), &config, &RunOptions::default());
+        let model = Llama::init(&key(), &config, &options);
         let cache = model.cache(6, 128);
         (model, cache)
     })
@@ -76,6 +107,12 @@ fn paged_attention() -> Function {
         model.extend(token, &CacheStart::Pages { filled, tokens, table }, cache)
     });
     traced.unwrap().0
+}
+
+/// All that models write.
+fn functions() -> Vec<Function> {
+    let pages = [Pages::Plain, Pages::Codes, Pages::SinksAndChunks, Pages::Latent].map(paged_attention);
+    [step(), quantized_matmul()].into_iter().chain(pages).collect()
 }
 
 /// A composite as a model wrote it.
@@ -115,7 +152,7 @@ fn written(module: &Module) -> Vec<Written> {
 #[test]
 fn every_composite_becomes_a_kernel() {
     let mut called = BTreeSet::new();
-    for function in [step(), quantized_matmul(), paged_attention()] {
+    for function in functions() {
         let lowered = kernel::lower(function.module, Generation::V6e).unwrap();
         assert!(lowered.kept.is_empty(), "{:?}", lowered.kept);
         called.extend(lowered.called.into_iter().map(|(name, _)| name));
@@ -126,7 +163,7 @@ fn every_composite_becomes_a_kernel() {
 #[test]
 fn decompositions_of_models_are_those_of_kernels() {
     let mut compared = BTreeSet::new();
-    let modules = [step(), quantized_matmul(), paged_attention()].map(|function| function.module.into_inner());
+    let modules: Vec<Module> = functions().into_iter().map(|function| function.module.into_inner()).collect();
     for (module, written) in modules.iter().flat_map(|module| written(module).into_iter().map(move |w| (module, w))) {
         let Written { name, attributes, operands, decomposition } = &written;
         let of_kernel = kernels::decomposition(name, operands, attributes, "main").unwrap().unwrap();
@@ -152,9 +189,9 @@ fn input(name: &str, n: usize, spec: &Spec) -> Literal {
         let number = |at: usize| if is_labels { (at * 37 % 200) as i32 } else { 24 + 8 * at as i32 };
         return of_ints(&spec.dims, &(0..count).map(number).collect::<Vec<_>>());
     }
-    if spec.dtype == DType::I4 {
+    if matches!(spec.dtype, DType::I4 | DType::I8) {
         let codes = (0..count).map(|at| ((at * 7 % 16) as i8 - 8) as u8).collect();
-        return Literal::new(DType::I4, spec.dims.clone(), codes).unwrap();
+        return Literal::new(spec.dtype, spec.dims.clone(), codes).unwrap();
     }
     let number = |at: usize| ((at * 7919 + n * 104_729) % 1009) as f32 / 1009.0 - 0.5;
     of_floats(&spec.dims, &(0..count).map(number).collect::<Vec<_>>())

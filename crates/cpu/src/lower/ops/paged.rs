@@ -57,14 +57,13 @@ fn shape_of(types: &[(DType, Vec<usize>)], attributes: &Attrs) -> Option<PagedSh
     };
     let size = |name: &str| attributes.get(name).and_then(Attr::as_int).and_then(|n| usize::try_from(n).ok());
     let group = size("group").unwrap_or(1).max(1);
-    let heads = kv_heads.checked_mul(group)?;
     let cache = [*layers, *pages, *kv_heads, *page_size, *depth];
     let fits = numbers(layer, 1)
         && numbers(table, of_table.checked_mul(*sequences)?)
         && numbers(filled, *sequences)
         && numbers(tokens, *sequences)
         && [keys, values].iter().all(|of| of.1 == cache && of.0 == query.0)
-        && sinks.is_none_or(|sinks| sinks.0 == DType::F32 && sinks.1 == [heads])
+        && sinks.is_none_or(|sinks| sinks.0 == DType::F32 && sinks.1 == [*kv_heads, group])
         && result == query;
     fits.then(|| PagedShape {
         sequences: *sequences,

@@ -71,6 +71,16 @@ impl Paged {
         if head > LARGEST_HEAD || page_size < TILE || !page_size.is_power_of_two() {
             return refused(format!("heads of {head} or pages of {page_size}"));
         }
+        let of = |operand: usize| request.operands.get(operand);
+        let cache = [of(5), of(6)];
+        let is_plain =
+            |spec: Option<&Spec>| spec.is_some_and(|spec| spec.dtype == dtype && spec.dims.last() == Some(&head));
+        if !cache.into_iter().all(is_plain)
+            || request.operands.len() > 8
+            || of(7).is_some_and(|sinks| sinks.rank() != 2)
+        {
+            return refused("codes with scales, or values in their keys".into());
+        }
         let attributes = PagedAttributes::of(request.attributes);
         if attributes.window == Some(0) || attributes.chunk == Some(0) || rows % attributes.group != 0 {
             return refused("windows or chunks of nothing, or groups that do not divide queries".into());

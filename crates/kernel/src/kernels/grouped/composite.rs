@@ -17,24 +17,36 @@ enum Second {
     Gradients,
 }
 
-/// Shapes; the second operand is the matrices, or gradients of rows.
+/// Shapes; the second operand is the matrices, or gradients of rows. A layer may be before the rows.
 fn read(request: &Request<'_>, second: Second) -> Result<(Grouped, Tiles), Error> {
-    let [rows, inner] = request.dims(KERNEL, 0)?;
-    let [groups] = request.dims(KERNEL, 2)?;
+    let has_layer = matches!(second, Second::Matrices) && request.operands.len() == 4;
+    let first = usize::from(has_layer);
+    let [rows, inner] = request.dims(KERNEL, first)?;
+    let [groups] = request.dims(KERNEL, first + 2)?;
     let attributes = GroupedAttributes::of(request.attributes);
     let matrices = if attributes.transposed { Matrices::Transposed } else { Matrices::AsIs };
-    let columns = match (second, matrices) {
-        (Second::Gradients, _) => request.dims::<2>(KERNEL, 1)?[1],
-        (Second::Matrices, Matrices::AsIs) => request.dims::<3>(KERNEL, 1)?[2],
-        (Second::Matrices, Matrices::Transposed) => request.dims::<3>(KERNEL, 1)?[1],
+    let (layers, [_, of_rows, of_columns]) = match (second, has_layer) {
+        (Second::Gradients, _) => {
+            let [rows, columns] = request.dims(KERNEL, 1)?;
+            (None, [0, rows, columns])
+        }
+        (Second::Matrices, false) => (None, request.dims(KERNEL, 1)?),
+        (Second::Matrices, true) => {
+            let [layers, groups, rows, columns] = request.dims(KERNEL, 2)?;
+            (Some(layers), [groups, rows, columns])
+        }
     };
-    let dtype = request.operands.first().map_or(DType::F32, |spec| spec.dtype);
+    let columns = match (second, matrices) {
+        (Second::Matrices, Matrices::Transposed) => of_rows,
+        (Second::Gradients, _) | (Second::Matrices, Matrices::AsIs) => of_columns,
+    };
+    let dtype = request.operands.get(first).map_or(DType::F32, |spec| spec.dtype);
     let codes = match second {
-        Second::Matrices => request.operands.get(1).map_or(dtype, |spec| spec.dtype),
+        Second::Matrices => request.operands.get(first + 1).map_or(dtype, |spec| spec.dtype),
         Second::Gradients => dtype,
     };
     let expected_rows = attributes.expected_rows;
-    let grouped = Grouped { rows, inner, columns, groups, dtype, codes, matrices, expected_rows };
+    let grouped = Grouped { rows, inner, columns, groups, layers, dtype, codes, matrices, expected_rows };
     let tiles = Tiles::preferred(&grouped, request.generation).ok_or_else(|| {
         let message = format!("{rows} rows, {inner} inner and {columns} columns are not whole tiles of 8, 128 and 128");
         Error::Shape { kernel: KERNEL, message }
@@ -151,18 +163,37 @@ pub fn visits(grouped: &Grouped, tiles: &Tiles, which: Visits, name: &str) -> Re
 
 /// The grouped matmul in plain ops, a function of that name: every row with every matrix, masked.
 pub fn decomposition(grouped: &Grouped, name: &str) -> Result<Func, Error> {
-    let Grouped { rows, inner, columns, groups, dtype, codes, .. } = *grouped;
+    let Grouped { rows, inner, columns, groups, layers, dtype, codes, .. } = *grouped;
     let (lhs, out) = (tensor(dtype, [rows, inner]), tensor(dtype, [rows, columns]));
     let (dims, summed) = match grouped.matrices {
         Matrices::AsIs => ([groups, inner, columns], 1),
         Matrices::Transposed => ([groups, columns, inner], 2),
     };
     let (given, rhs) = (tensor(codes, dims), tensor(dtype, dims));
+    let [_, first, second] = dims;
+    let (layer, stored, of_layer) = match layers {
+        None => {
+            (String::new(), given.clone(), format!("  %of_layer = stablehlo.reshape %stored : ({given}) -> {given}\n"))
+        }
+        Some(layers) => {
+            let (all, one) =
+                (tensor(codes, [layers, groups, first, second]), tensor(codes, [1, groups, first, second]));
+            let index = "tensor<i32>";
+            let read = format!(
+                "  %number = stablehlo.reshape %layer : (tensor<1xi32>) -> {index}
+  %begin = stablehlo.constant dense<0> : {index}
+  %one = stablehlo.dynamic_slice %stored, %number, %begin, %begin, %begin, sizes = [1, {groups}, {first}, {second}] : \
+                 ({all}, {index}, {index}, {index}, {index}) -> {one}
+  %of_layer = stablehlo.reshape %one : ({one}) -> {given}\n"
+            );
+            ("%layer: tensor<1xi32>, ".to_owned(), all, read)
+        }
+    };
     let (all, sum) = (tensor(dtype, [groups, rows, inner]), tensor(DType::F32, [rows, columns]));
     let masked = masked_rows(grouped);
     function(format!(
-        "func.func private @{name}(%lhs: {lhs}, %stored: {given}, %given: tensor<{groups}xi32>) -> {out} {{
-  %rhs = stablehlo.convert %stored : ({given}) -> {rhs}
+        "func.func private @{name}({layer}%lhs: {lhs}, %stored: {stored}, %given: tensor<{groups}xi32>) -> {out} {{
+{of_layer}  %rhs = stablehlo.convert %of_layer : ({given}) -> {rhs}
 {masked}
   %sum = stablehlo.dot_general %masked, %rhs, contracting_dims = [0, 2] x [0, {summed}] : ({all}, {rhs}) -> {sum}
   %out = stablehlo.convert %sum : ({sum}) -> {out}

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::ir::MatMulForm::{Plain, TransposedRhs};
 use crate::kernel::{Kernel, Semantics};
 
-/// The kernel. Operands: tables of [`Visits::EveryTile`], rows, matrices. Result: rows, zeros where they belong to no group.
+/// The kernel. Operands: tables of [`Visits::EveryTile`], the layer `i32 [1]` where matrices are of all layers, rows, matrices. Result: rows, zeros where they belong to no group.
 pub fn matmul(grouped: &Grouped, tiles: Tiles, generation: Generation) -> Result<Kernel, Error> {
     grouped.check(&tiles)?;
     let (g, groups) = (*grouped, grouped.groups as i32);
@@ -20,6 +20,7 @@ pub fn matmul(grouped: &Grouped, tiles: Tiles, generation: Generation) -> Result
     let visit = kernel.grid(count, Semantics::Arbitrary);
     let inner = kernel.grid(rounds, Semantics::Arbitrary);
     let tables = Tables::add(&mut kernel, count, g.listed(Visits::EveryTile));
+    let layer = g.layers.map(|_| kernel.prefetch("layer", [1]));
     // Where rows are of no group nothing is read: the block stays the one it was.
     let lhs = kernel.input("rows", g.lhs(), [tiles.rows, tiles.inner], |m| {
         let is_group = tables.group(m, visit).less(groups);
@@ -29,14 +30,16 @@ pub fn matmul(grouped: &Grouped, tiles: Tiles, generation: Generation) -> Result
         Matrices::AsIs => ([1, tiles.inner, tiles.columns], Plain),
         Matrices::Transposed => ([1, tiles.columns, tiles.inner], TransposedRhs),
     };
+    let block: Vec<usize> = layer.map(|_| 1).into_iter().chain(block).collect();
     let rhs = kernel.input("matrices", g.rhs(), block, |m| {
         let group = tables.group(m, visit);
         let (summed, column) = (group.less(groups).select(m.program_id(inner), 0), m.program_id(columns));
         let group = group.min(groups - 1);
-        match g.matrices {
-            Matrices::AsIs => vec![group, summed, column],
-            Matrices::Transposed => vec![group, column, summed],
-        }
+        let within = match g.matrices {
+            Matrices::AsIs => [group, summed, column],
+            Matrices::Transposed => [group, column, summed],
+        };
+        layer.map(|layer| m.load_scalar(layer, &[m.i32(0)])).into_iter().chain(within).collect()
     });
     let out = kernel
         .output("result", g.out(), [tiles.rows, tiles.columns], |m| vec![tables.tile(m, visit), m.program_id(columns)]);

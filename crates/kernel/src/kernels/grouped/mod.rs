@@ -36,6 +36,8 @@ pub struct Grouped {
     pub columns: usize,
     /// Groups.
     pub groups: usize,
+    /// Layers that the array of matrices has, of which one is read; `None`: it is of one layer and has no such axis.
+    pub layers: Option<usize>,
     /// Element type of rows and result.
     pub dtype: DType,
     /// Element type of the matrices: that of rows, or codes, which are widened in vector memory.
@@ -104,7 +106,7 @@ impl Grouped {
 
     fn check(&self, tiles: &Tiles) -> Result<(), Error> {
         let refuse = |message: String| Err(Error::Shape { kernel: "grouped matmul", message });
-        if self.groups == 0 || !matches!(self.dtype, DType::BF16 | DType::F32) {
+        if self.groups == 0 || self.layers == Some(0) || !matches!(self.dtype, DType::BF16 | DType::F32) {
             return refuse(format!("{} groups of {}", self.groups, self.dtype));
         }
         if self.codes != self.dtype && !is_narrow(self.codes) {
@@ -130,18 +132,19 @@ impl Grouped {
     }
 
     pub(crate) fn rhs(&self) -> Spec {
-        let dims = match self.matrices {
-            Matrices::AsIs => [self.groups, self.inner, self.columns],
-            Matrices::Transposed => [self.groups, self.columns, self.inner],
+        let (rows, columns) = match self.matrices {
+            Matrices::AsIs => (self.inner, self.columns),
+            Matrices::Transposed => (self.columns, self.inner),
         };
-        Spec::new(self.codes, dims)
+        Spec::new(self.codes, self.layers.into_iter().chain([self.groups, rows, columns]).collect::<Vec<_>>())
     }
 
     /// Work of the matmul or of its gradient.
     pub(crate) fn cost(&self) -> CostEstimate {
         let rows = self.expected_rows.map_or(self.rows, |expected| expected.min(self.rows)) as u64;
         let flops = 2 * rows.saturating_mul(self.inner as u64).saturating_mul(self.columns as u64);
-        let bytes_accessed = [self.lhs(), self.rhs(), self.out()].iter().map(packed_bytes).sum();
+        let of_one_layer = Grouped { layers: None, ..*self };
+        let bytes_accessed = [self.lhs(), of_one_layer.rhs(), self.out()].iter().map(packed_bytes).sum();
         CostEstimate { flops, transcendentals: 0, bytes_accessed }
     }
 

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use tensor::DType;
 use trace::{PartitionSpec, Reduction, Tensor, Tree, axis_index, shard_map};
 
-use crate::quant::Weight;
-
 use super::rows::Rows;
 use super::{Choice, Dispatch, ExpertBiases, MixtureOfExperts, Others, Usage, Weighted, flat};
 
@@ -157,28 +155,17 @@ impl Across {
         let up = dims(&[&self.experts, &[], &self.inner]);
         let down = dims(&[&self.experts, &self.inner, &[]]);
         // In the type of the matmuls before they are gathered: half of the bytes travel.
-        let of = |weight: &Weight| match weight {
-            Weight::Dense(tensor) => Weight::Dense(tensor.cast(x.dtype())),
-            quantized => quantized.clone(),
-        };
-        // Scales of a whole channel are not split along its inputs.
-        let parts = |weight: &Weight, spec: &PartitionSpec| -> Vec<PartitionSpec> {
-            let of_leaf = |leaf: &Tensor| {
-                let axes = leaf.dims().iter().zip(&spec.dims);
-                PartitionSpec { dims: axes.map(|(size, axes)| axes.clone().filter(|_| *size > 1)).collect() }
-            };
-            weight.leaves().iter().map(of_leaf).collect()
-        };
+        let weights = mixture.group_weights(x.dtype());
         // Devices that share the width inside an expert add up what they give: each has a part of the last bias.
         let biases = mixture
             .biases
             .as_ref()
             .map(|biases| ExpertBiases { down: &biases.down * (self.inner_shares as f64).recip(), ..biases.clone() });
-        let weights = (of(&mixture.gate), of(&mixture.up), of(&mixture.down));
         let inputs = (x.clone(), mixture.router.clone(), weights, biases, mixture.inputs.clone());
         let mut ins = vec![split.clone()];
         ins.extend(replicated(&mixture.router));
-        ins.extend([parts(&mixture.gate, &up), parts(&mixture.up, &up), parts(&mixture.down, &down)].concat());
+        let (of_gate, of_up, of_down) = &inputs.2;
+        ins.extend([of_gate.shardings(&up), of_up.shardings(&up), of_down.shardings(&down)].concat());
         if mixture.biases.is_some() {
             let inner = dims(&[&self.experts, &self.inner]);
             ins.extend([inner.clone(), inner, dims(&[&self.experts, &[]])]);
@@ -188,12 +175,9 @@ impl Across {
             names(&self.experts).into_iter().partition(|axis| over.contains(axis));
         let summed: Vec<&str> = names(&self.inner).into_iter().chain(alike).collect();
         let outs = [split, PartitionSpec::replicated(1), PartitionSpec::replicated(1)];
-        shard_map(&inputs, &ins, &outs, |(x, router, (gate, up, down), biases, inputs)| {
+        shard_map(&inputs, &ins, &outs, |(x, router, weights, biases, inputs)| {
             let mine = MixtureOfExperts {
                 router: router.clone(),
-                gate: gate.clone(),
-                up: up.clone(),
-                down: down.clone(),
                 biases: biases.clone(),
                 inputs: inputs.clone(),
                 ..mixture.clone()
@@ -207,8 +191,8 @@ impl Across {
                 usage: choice.usage.clone(),
             };
             let shares = self.shares.iter().product();
-            let others = (shares > 1).then(|| Others { first: self.first(gate.dim(0)), shares });
-            let out = mine.grouped(&gathered(&flat), &all, others.as_ref());
+            let others = (shares > 1).then(|| Others { first: self.first(weights.0.groups()), shares });
+            let out = mine.grouped(&gathered(&flat), &all, weights, others.as_ref());
             let out = out.reduce_scatter(0, &apart[..]).all_reduce(&summed[..], Reduction::Sum);
             (out.reshape(x.dims()), choice.usage)
         })

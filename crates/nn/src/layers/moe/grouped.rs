@@ -5,7 +5,7 @@ use hlo::Attrs;
 use hlo::dims::ScatterDims;
 use kernel::composites::{GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT, GroupedAttributes};
 use tensor::DType;
-use trace::{Contraction, Precision, Tensor, Update, composite, custom_vjp, scan};
+use trace::{Contraction, PartitionSpec, Precision, Tensor, Tree, Update, composite, custom_vjp, scan};
 
 use crate::quant::Weight;
 
@@ -55,16 +55,77 @@ enum Side {
     Transposed,
 }
 
-/// Rows `[rows, inner]` times the weights `[groups, inner, columns]` of their groups. Scales of channels are applied to the result.
-#[track_caller]
-pub(super) fn matmul_with(rows: &Tensor, weight: &Weight, groups: &Groups) -> Tensor {
-    if let Weight::Quantized(quantized) = weight
-        && let Some(scales) = quantized.channel_scales()
-    {
-        let dot = matmul(rows, &quantized.values, groups).cast(DType::F32);
-        return (dot * scales.squeeze(1).take(0, &groups.of_rows(rows.dim(0)))).cast(rows.dtype());
+/// Matrices of groups as a grouped matmul reads them.
+#[derive(Clone, Debug, trace::Tree)]
+pub(super) struct GroupWeights {
+    /// `[groups, inner, columns]`, in the type of rows or in codes; with an axis of layers first where there is a layer.
+    matrices: Tensor,
+    /// Which of the layers, an `i32` scalar.
+    layer: Option<Tensor>,
+    /// Scales of channels, `f32 [groups, 1, columns]`: they are applied to the result.
+    scales: Option<Tensor>,
+}
+
+impl GroupWeights {
+    /// Of weights `[groups, inner, columns]`.
+    #[track_caller]
+    pub(super) fn of(weight: &Weight, dtype: DType) -> GroupWeights {
+        let scaled = match weight {
+            Weight::Quantized(quantized) => quantized.channel_scales().map(|scales| (quantized.values.clone(), scales)),
+            _ => None,
+        };
+        match scaled {
+            Some((matrices, scales)) => GroupWeights { matrices, layer: None, scales: Some(scales) },
+            None => GroupWeights { matrices: weight.dense(dtype), layer: None, scales: None },
+        }
     }
-    matmul(rows, &weight.dense(rows.dtype()), groups)
+
+    /// The matrices of all layers in their place, of which this has one.
+    pub(super) fn in_stack(self, matrices: &Tensor, layer: &Tensor) -> GroupWeights {
+        GroupWeights { matrices: matrices.clone(), layer: Some(layer.clone()), ..self }
+    }
+
+    /// The array of all layers that kernels can read as it is; `None` where a layer's matrices are computed from it.
+    pub(super) fn stack(weight: &Weight, dtype: DType) -> Option<Tensor> {
+        match weight {
+            Weight::Dense(tensor) if tensor.dtype() == dtype => Some(tensor.clone()),
+            Weight::Quantized(quantized) if quantized.channel_scales().is_some() => Some(quantized.values.clone()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn groups(&self) -> usize {
+        self.matrices.dim(-3)
+    }
+
+    /// Shardings of the leaves, of that of `[groups, inner, columns]`. Scales of a whole channel are not split along its inputs.
+    pub(super) fn shardings(&self, of_matrices: &PartitionSpec) -> Vec<PartitionSpec> {
+        let of_leaf = |leaf: &Tensor| {
+            let before = leaf.rank().saturating_sub(of_matrices.dims.len());
+            let axes = leaf.dims()[before..].iter().zip(&of_matrices.dims);
+            let axes = axes.map(|(size, axes)| axes.clone().filter(|_| *size > 1));
+            PartitionSpec { dims: PartitionSpec::replicated(before).dims.into_iter().chain(axes).collect() }
+        };
+        self.leaves().iter().map(of_leaf).collect()
+    }
+
+    /// Rows `[rows, inner]` times the matrices of their groups.
+    #[track_caller]
+    pub(super) fn matmul(&self, rows: &Tensor, groups: &Groups) -> Tensor {
+        let dot = match &self.layer {
+            None => matmul(rows, &self.matrices, groups),
+            Some(layer) => {
+                let inputs = (Some(layer.reshape(&[1])), rows.clone(), self.matrices.clone(), groups.sizes.clone());
+                one_matmul(&inputs, Side::AsIs, groups.extent)
+            }
+        };
+        match &self.scales {
+            Some(scales) => {
+                (dot.cast(DType::F32) * scales.squeeze(1).take(0, &groups.of_rows(rows.dim(0)))).cast(rows.dtype())
+            }
+            None => dot,
+        }
+    }
 }
 
 /// Rows `[rows, inner]` times the matrices `[groups, inner, columns]` of their groups. Matrices of another type than rows are codes, which
@@ -74,9 +135,11 @@ pub(super) fn matmul(rows: &Tensor, matrices: &Tensor, groups: &Groups) -> Tenso
     let extent = groups.extent;
     custom_vjp(
         &(rows.clone(), matrices.clone(), groups.sizes.clone()),
-        |inputs| one_matmul(inputs, Side::AsIs, extent),
+        |(rows, matrices, sizes)| {
+            one_matmul(&(None, rows.clone(), matrices.clone(), sizes.clone()), Side::AsIs, extent)
+        },
         move |(rows, matrices, sizes), _, ct| {
-            let of_rows = one_matmul(&(ct.clone(), matrices.clone(), sizes.clone()), Side::Transposed, extent);
+            let of_rows = one_matmul(&(None, ct.clone(), matrices.clone(), sizes.clone()), Side::Transposed, extent);
             if matrices.dtype() != rows.dtype() {
                 return (of_rows, matrices.zeros_like(), sizes.zeros_like());
             }
@@ -100,10 +163,11 @@ pub fn grouped_matmul(rows: &Tensor, matrices: &Tensor, sizes: &Tensor) -> Tenso
     matmul(&padded, matrices, &groups).slice(0, 0..count)
 }
 
-type Inputs = (Tensor, Tensor, Tensor);
+/// The layer `i32 [1]` where matrices are of all layers, rows, matrices, sizes of groups.
+type Inputs = (Option<Tensor>, Tensor, Tensor, Tensor);
 
 fn one_matmul(inputs: &Inputs, side: Side, extent: Extent) -> Tensor {
-    let attributes = attributes(side, extent, inputs.0.dim(0));
+    let attributes = attributes(side, extent, inputs.1.dim(0));
     composite(GROUPED_MATMUL, attributes, inputs, |inputs| matmul_by_visits(inputs, side, extent))
 }
 
@@ -172,9 +236,9 @@ fn tile_of(rows: usize, groups: usize) -> usize {
 }
 
 /// What [`GROUPED_MATMUL`] means.
-fn matmul_by_visits((rows, matrices, sizes): &Inputs, side: Side, extent: Extent) -> Tensor {
-    let (count, columns) = (rows.dim(0), matrices.dim(if side == Side::AsIs { 2 } else { 1 }));
-    let tile = tile_of(count, matrices.dim(0));
+fn matmul_by_visits((layer, rows, matrices, sizes): &Inputs, side: Side, extent: Extent) -> Tensor {
+    let (count, columns) = (rows.dim(0), matrices.dim(if side == Side::AsIs { -1 } else { -2 }));
+    let tile = tile_of(count, matrices.dim(-3));
     let visits = Visit::all(sizes, extent, tile);
     let summed = if side == Side::AsIs { 0 } else { 1 };
     let contraction = Contraction { lhs_sum: vec![1], rhs_sum: vec![summed], ..Contraction::default() };
@@ -183,7 +247,16 @@ fn matmul_by_visits((rows, matrices, sizes): &Inputs, side: Side, extent: Extent
         ScatterDims { update_window_dims: vec![0, 1], scatter_dims_to_operand_dims: vec![0], ..ScatterDims::default() };
     let (out, ()) = scan(&out, &visits, None, |out, visit| {
         let own = visit.rows_of(rows, tile);
-        let matrix = matrices.dynamic_slice_in(0, &visit.group, 1).squeeze(0).cast(rows.dtype());
+        let matrix = match layer {
+            None => matrices.dynamic_slice_in(0, &visit.group, 1).squeeze(0),
+            Some(layer) => {
+                let zero = Tensor::zeros(DType::I32, &[]);
+                let at = [layer.reshape(&[]), visit.group.clone(), zero.clone(), zero];
+                let sizes = [1, 1, matrices.dim(2), matrices.dim(3)];
+                matrices.dynamic_slice(&at, &sizes).squeeze(0).squeeze(0)
+            }
+        };
+        let matrix = matrix.cast(rows.dtype());
         let dot = own.dot_general(&matrix, &contraction, DType::F32, Precision::Default).cast(rows.dtype());
         // Rows of other groups get zeros. What is carried is only ever added to, which devices do where it lies.
         (out.scatter(&visit.start.expand(0), &dot, window, Update::Add), ())
@@ -192,7 +265,7 @@ fn matmul_by_visits((rows, matrices, sizes): &Inputs, side: Side, extent: Extent
 }
 
 /// What [`GROUPED_MATMUL_GRADIENT`] means.
-fn gradient_by_visits((rows, ct, sizes): &Inputs, extent: Extent) -> Tensor {
+fn gradient_by_visits((rows, ct, sizes): &(Tensor, Tensor, Tensor), extent: Extent) -> Tensor {
     let (count, groups) = (rows.dim(0), sizes.dim(0));
     let tile = tile_of(count, groups);
     let visits = Visit::all(sizes, extent, tile);

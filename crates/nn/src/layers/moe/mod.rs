@@ -10,13 +10,13 @@ pub use routing::{ExpertGroups, RouterScores, RouterWeights, Routing, WeightedSi
 
 use serde::{Deserialize, Serialize};
 use tensor::DType;
-use trace::{Key, PartitionSpec, Reduction, Tensor, Tree};
+use trace::{CompileTarget, Key, PartitionSpec, Reduction, Tensor, Tree};
 
 use crate::init::Init;
 use crate::layers::{Activation, Bias, Linear, RmsNorm};
 use crate::quant::{Weight, map_weights};
 use across::Across;
-use grouped::{Extent, Groups};
+use grouped::{Extent, GroupWeights, Groups};
 use rows::Rows;
 
 /// How tokens are dispatched to their experts.
@@ -63,6 +63,22 @@ pub struct MixtureOfExperts {
     /// How gates meet what they let through.
     #[tree(skip)]
     pub gating: Gating,
+    /// Where matrices are read in place of those above.
+    #[tree(skip)]
+    pub stack: Option<ExpertStack>,
+}
+
+/// Matrices of the experts of all layers, of which grouped matmuls read one layer where it lies: a loop over layers copies none.
+#[derive(Clone, Debug)]
+pub struct ExpertStack {
+    /// `[layers, experts, width, inner]`.
+    gate: Tensor,
+    /// `[layers, experts, width, inner]`.
+    up: Tensor,
+    /// `[layers, experts, inner, width]`.
+    down: Tensor,
+    /// The layer, an `i32` scalar.
+    layer: Tensor,
 }
 
 /// Biases of the matmuls of experts.
@@ -193,6 +209,35 @@ impl MixtureOfExperts {
             dispatch,
             activation,
             gating: Gating::Product,
+            stack: None,
+        }
+    }
+
+    /// The experts of a layer of stacked mixtures, which read matrices where they lie if a kernel does so; `stacked` has all layers, and
+    /// this one is at a place in it, an `i32` scalar.
+    #[track_caller]
+    pub(crate) fn in_stack(&self, stacked: &MixtureOfExperts, place: &Tensor, dtype: DType) -> MixtureOfExperts {
+        let is_read = self.dispatch == Dispatch::Grouped && trace::current_target() == CompileTarget::Any;
+        let of = |weight: &Weight| GroupWeights::stack(weight, dtype).filter(|_| is_read);
+        let stack = match (of(&stacked.gate), of(&stacked.up), of(&stacked.down)) {
+            (Some(gate), Some(up), Some(down)) => Some(ExpertStack { gate, up, down, layer: place.clone() }),
+            _ => None,
+        };
+        MixtureOfExperts { stack, ..self.clone() }
+    }
+
+    /// What the matmuls of gates, of what they let through, and of results read.
+    #[track_caller]
+    fn group_weights(&self, dtype: DType) -> (GroupWeights, GroupWeights, GroupWeights) {
+        let of = |weight: &Weight| GroupWeights::of(weight, dtype);
+        let (gate, up, down) = (of(&self.gate), of(&self.up), of(&self.down));
+        match &self.stack {
+            Some(stack) => (
+                gate.in_stack(&stack.gate, &stack.layer),
+                up.in_stack(&stack.up, &stack.layer),
+                down.in_stack(&stack.down, &stack.layer),
+            ),
+            None => (gate, up, down),
         }
     }
 
@@ -216,7 +261,7 @@ impl MixtureOfExperts {
             let choice = self.route(&flat, &[]);
             let out = match self.dispatch {
                 Dispatch::Dense => self.dense(&flat, &choice),
-                Dispatch::Grouped => self.grouped(&flat, &choice, None),
+                Dispatch::Grouped => self.grouped(&flat, &choice, &self.group_weights(x.dtype()), None),
                 Dispatch::Capacity(factor) => {
                     let (rows, positions) = self.with_capacity(&flat, &choice, factor);
                     positions.to_positions(&self::flat(&self.experts(&rows.vectors, &rows.weights, None)))
@@ -313,8 +358,14 @@ impl MixtureOfExperts {
     }
 
     /// Tokens are sorted by expert; `others` are the experts of other devices, if not all experts are here.
-    fn grouped(&self, x: &Tensor, choice: &Choice, others: Option<&Others>) -> Tensor {
-        let (positions, experts) = (x.dim(0), self.gate.dim(0));
+    fn grouped(
+        &self,
+        x: &Tensor,
+        choice: &Choice,
+        (gates, ups, downs): &(GroupWeights, GroupWeights, GroupWeights),
+        others: Option<&Others>,
+    ) -> Tensor {
+        let (positions, experts) = (x.dim(0), gates.groups());
         // No position has an expert twice.
         let most = positions * self.chosen.min(experts);
         let share = others.map_or(1, |others| others.shares);
@@ -324,8 +375,7 @@ impl MixtureOfExperts {
         let groups = Groups { sizes, extent: Extent { most, expected } };
         let weights = positions.of_choices(&choice.weights.swap_axes(0, 1));
         let rows = self.weighted_input(&positions.of_positions(x), &weights);
-        let (mut gate, mut up) =
-            (grouped::matmul_with(&rows, &self.gate, &groups), grouped::matmul_with(&rows, &self.up, &groups));
+        let (mut gate, mut up) = (gates.matmul(&rows, &groups), ups.matmul(&rows, &groups));
         let biases = self.biases.as_ref().map(|biases| {
             let of_rows = groups.of_rows(rows.dim(0));
             biases.map_leaves(|bias| bias.cast(rows.dtype()).take(0, &of_rows))
@@ -334,7 +384,7 @@ impl MixtureOfExperts {
             (gate, up) = (gate + &biases.gate, up + &biases.up);
         }
         let (gate, up) = (gate.named("gate"), up.named("up"));
-        let out = grouped::matmul_with(&self.gated(&gate, &up, &weights), &self.down, &groups);
+        let out = downs.matmul(&self.gated(&gate, &up, &weights), &groups);
         let out = match &biases {
             Some(biases) => out + &biases.down * &self.output_weights(&weights, rows.dtype()),
             None => out,

@@ -8,8 +8,8 @@ use super::norm::DecoderNorm;
 use crate::error::Error;
 use crate::fused::Fused;
 use crate::layers::{
-    Activation, AttentionMask, Bias, Dispatch, Gating, Heads, LayerNorm, LongRope, MlaSizes, MultiHeadLatentAttention,
-    RmsNorm, RopePairs, RopeScaling, Routing,
+    Activation, AttentionMask, Bias, Dispatch, Gating, Heads, LayerNorm, LongRope, MlaSizes, RmsNorm, RopePairs,
+    RopeScaling, Routing,
 };
 use crate::models::Family;
 
@@ -307,11 +307,6 @@ impl LlamaConfig {
     /// Numbers of heads.
     pub fn heads(&self) -> Heads {
         Heads { num_heads: self.num_attention_heads, num_kv_heads: self.num_key_value_heads, head_dim: self.head_dim }
-    }
-
-    /// Heads of a KV cache.
-    pub(super) fn cached_heads(&self) -> Heads {
-        self.mla.map_or(self.heads(), |mla| MultiHeadLatentAttention::cached(mla, self.num_attention_heads))
     }
 
     /// Features of a head with rotary positions.

@@ -257,6 +257,18 @@ impl LlamaBlock {
         }
     }
 
+    /// A layer of a stack, at a place in it, whose experts read their matrices in the stack where they can.
+    #[track_caller]
+    fn in_stack(&self, stacked: &LlamaBlock, place: &Tensor, dtype: DType) -> LlamaBlock {
+        match (&self.feed_forward, &stacked.feed_forward) {
+            (PositionWise::Experts(own), PositionWise::Experts(all)) => {
+                let experts = own.in_stack(all, place, dtype);
+                LlamaBlock { feed_forward: PositionWise::Experts(experts), ..self.clone() }
+            }
+            _ => self.clone(),
+        }
+    }
+
     /// What attention reads.
     #[track_caller]
     fn attention_input(&self, x: &Tensor) -> Tensor {
@@ -502,8 +514,11 @@ impl LanguageModel for Llama {
 
     #[track_caller]
     fn cache(&self, batch: usize, positions: usize) -> KvCache {
-        let config = &self.config;
-        KvCache::zeros(self.options.kv_cache_dtype(), config.num_hidden_layers, batch, positions, config.cached_heads())
+        let (config, dtype) = (&self.config, self.options.kv_cache_dtype());
+        match &config.mla {
+            Some(mla) => KvCache::latent(dtype, config.num_hidden_layers, batch, positions, mla),
+            None => KvCache::zeros(dtype, config.num_hidden_layers, batch, positions, config.heads()),
+        }
     }
 
     #[track_caller]
@@ -531,8 +546,11 @@ impl LanguageModel for Llama {
             let run = |before: (Tensor, KvCache), stack: &LayerStack<LlamaBlock>, earlier: usize| {
                 let segment = |before: &(Tensor, KvCache), layers: &LlamaBlock, numbers: Range<usize>| {
                     let in_cache = KvCache::numbers(earlier + numbers.start..earlier + numbers.end);
+                    let first = Tensor::scalar(DType::I32, (earlier + numbers.start) as f64);
                     let shifted = |carried: &(Tensor, KvCache), slice: &(LlamaBlock, Tensor), place: usize| {
-                        layer(carried, slice, (numbers.start + place) % places)
+                        let (block, number) = slice;
+                        let block = block.in_stack(layers, &(number - &first), self.options.precision.compute());
+                        layer(carried, &(block, number.clone()), (numbers.start + place) % places)
                     };
                     infer_repeating_pattern(self.options.layers, before, &(layers.clone(), in_cache), places, shifted)
                 };
