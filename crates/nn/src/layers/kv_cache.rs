@@ -3,7 +3,7 @@
 use hlo::dims::ScatterDims;
 use serde::{Deserialize, Serialize};
 use tensor::DType;
-use trace::{CompileTarget, Tensor, Tree, Update};
+use trace::{CompileTarget, PartitionSpec, Tensor, Tree, Update, shard_map};
 
 use crate::layers::{Heads, MlaSizes, Positions};
 use crate::quant::{QuantizedRows, quantized_rows};
@@ -184,16 +184,45 @@ fn written_at(room: &Tensor, new: &Tensor, layer: &Tensor, row: &Tensor, positio
     {
         return written_flat(room, new, layer, row, position, count);
     }
-    let (row, position) = (row.expand(-1), position.expand(-1));
-    let layer = layer.broadcast_to(row.dims());
+    on_each_device(room, &(new.clone(), layer.clone(), row.clone(), position.clone()))
+}
+
+/// What is written into a room: `[batch, tokens, kv heads, ...]`, the layer, rows and positions.
+type Written = (Tensor, Tensor, Tensor, Tensor);
+
+/// [`written_at`] by a scatter that names every axis before the head. One that named all but that of heads would be given a room with
+/// another order of axes by the TPU compiler, which copies all of it for the kernel that reads it. The partitioner does not know that
+/// heads stay where they are: each device writes its own.
+#[track_caller]
+fn on_each_device(room: &Tensor, written: &Written) -> Tensor {
+    let inputs = (room.clone(), written.clone());
+    let Some(rules) = trace::current_rules() else { return written_by_head(&inputs) };
+    let heads = rules.sharding(&["", "", "heads"], &room.dims()[..3]);
+    let along = |rank: usize| {
+        let mut spec = PartitionSpec::replicated(rank);
+        spec.dims.iter_mut().zip(&heads.dims).for_each(|(own, axes)| own.clone_from(axes));
+        spec
+    };
+    let (new, layer, row, position) = written;
+    let whole = |tensor: &Tensor| PartitionSpec::replicated(tensor.rank());
+    let shardings = [along(room.rank()), along(new.rank()), whole(layer), whole(row), whole(position)];
+    shard_map(&inputs, &shardings, &[along(room.rank())], written_by_head)
+}
+
+#[track_caller]
+fn written_by_head((room, (new, layer, row, position)): &(Tensor, Written)) -> Tensor {
+    let places = [new.dim(0), new.dim(1), new.dim(2), 1];
+    let of_tokens = |numbers: &Tensor| numbers.expand(-1).expand(-1).broadcast_to(&places);
+    let head = Tensor::iota(DType::I32, &places, 2);
+    let at = [layer.broadcast_to(&places), of_tokens(row), head, of_tokens(position)];
     let dims = ScatterDims {
-        update_window_dims: (2..new.rank()).map(|axis| axis as i64).collect(),
-        inserted_window_dims: vec![0, 1, 3],
-        scatter_dims_to_operand_dims: vec![0, 1, 3],
-        index_vector_dim: 2,
+        update_window_dims: (3..new.rank()).map(|axis| axis as i64).collect(),
+        inserted_window_dims: vec![0, 1, 2, 3],
+        scatter_dims_to_operand_dims: vec![0, 1, 2, 3],
+        index_vector_dim: 3,
         ..ScatterDims::default()
     };
-    room.scatter(&Tensor::concat(&[layer, row, position], -1), new, dims, Update::Set)
+    room.scatter(&Tensor::concat(&at, -1), new, dims, Update::Set)
 }
 
 /// [`written_at`] for XLA's GPU compiler, which would transpose the whole room to bring the axes that are written at to the front:
