@@ -1,11 +1,11 @@
 //! Whether a model fits its devices, before any of it is loaded; if not, by how much, and what would.
 
-use nn::layers::{Heads, KvCache};
+use nn::layers::KvCache;
 use nn::models::LanguageModel;
 use nn::quant::QuantScheme;
 use runtime::{Backend, DeviceInfo};
 use tensor::DType;
-use trace::{Mesh, PartitionSpec, Site, Spec, Tree};
+use trace::{Mesh, PartitionSpec, Site, Spec, Tensor, Tree};
 
 use crate::error::Error;
 use crate::sharding::MeshRules;
@@ -277,10 +277,13 @@ fn slice_of(generation: chips::Generation, devices: usize) -> Option<chips::Slic
 
 /// The same cache in `i8`, with a scale for each head and position.
 fn narrow_cache(cache: &KvCache) -> Result<KvCache, Error> {
-    let dims = cache.keys.dims().to_vec();
-    let [layers, batch, num_kv_heads, positions, head_dim] = dims[..] else { return Ok(cache.clone()) };
-    let heads = Heads { num_heads: num_kv_heads, num_kv_heads, head_dim };
-    Ok(trace::shapes_of(&(), |()| KvCache::zeros(DType::I8, layers, batch, positions, heads))?)
+    let narrow = |cache: &KvCache| {
+        let codes = |room: &Tensor| Tensor::zeros(DType::I8, room.dims());
+        let scales = |room: &Tensor| Tensor::zeros(DType::F32, room.dims().get(..4).unwrap_or(room.dims()));
+        let of_scales = (scales(&cache.keys), scales(&cache.values));
+        KvCache { keys: codes(&cache.keys), values: codes(&cache.values), scales: Some(of_scales) }
+    };
+    Ok(trace::shapes_of(cache, narrow)?)
 }
 
 /// Bytes of a model whose dense weights and whose KV cache have 16 bits where they have 32.

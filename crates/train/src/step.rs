@@ -1,7 +1,7 @@
 //! A model's step as a program, without any device: training, a prompt read into a cache, or one more token of every sequence.
 
 use compile::Program;
-use nn::layers::{CacheStart, KvCache};
+use nn::layers::KvCache;
 use nn::models::{Gemma4, Gpt2, LanguageModel, Llama};
 use nn::quant::{MapWeights, QuantScheme};
 use nn::{ShardingRules, hf};
@@ -115,60 +115,33 @@ impl StepShape<'_> {
                 (step_program(&task, self.rules, &arrays, &Site::default())?.0, arrays.len())
             }
             PlannedStepKind::Prefill => (self.serving("prefill", init, None, of(&[batch, positions]))?, 1),
-            PlannedStepKind::Decode => (self.serving("decode", init, Some(self.places()), of(&[batch]))?, 1),
+            PlannedStepKind::Decode => (self.serving("decode", init, Some(of(&[])), of(&[batch]))?, 1),
         };
         let count = program.module().entry().map_or(0, |func| func.inputs.len());
         Ok(ModelStep { module: program.verified().clone(), batch_argument: count.saturating_sub(batch_arguments) })
     }
 
-    /// Where the sequences of a decode step are in the KV cache: in pages, as the engine has them; where the mesh splits the sequences,
-    /// which the engine does not, in a row each.
-    fn places(&self) -> DecodePlaces {
-        let batch = self.config.train.batch_size;
-        let of = |dims: &[usize]| Tensor::of(Spec::new(DType::I32, dims));
-        let split = self.rules.map(|rules| rules.logical_axes().sharding(&["batch"], &[batch]));
-        match split.is_some_and(|split| split.axes().next().is_some()) {
-            true => DecodePlaces { filled: of(&[]), table: None },
-            false => {
-                DecodePlaces { filled: of(&[batch]), table: Some(of(&[batch, self.sequence.div_ceil(TPU_PAGE_SIZE)])) }
-            }
-        }
-    }
-
-    /// A step of inference: gives the cache and the likeliest next token of each sequence. Without places the cache is empty.
+    /// A step of inference: gives the cache and the likeliest next token of each sequence. Without a position the cache is empty.
     fn serving<M: LanguageModel + 'static>(
         &self,
         name: &str,
         init: impl Fn(&Key) -> M,
-        places: Option<DecodePlaces>,
+        position: Option<Tensor>,
         tokens: Tensor,
     ) -> Result<Program, Error> {
-        let ((rows, positions), cache_axes) = match places.as_ref().and_then(|places| places.table.as_ref()) {
-            Some(table) => ((table.num_elements(), TPU_PAGE_SIZE), PAGES),
-            None => ((self.config.train.batch_size, self.sequence), CACHE),
-        };
         let (model, cache) = trace::shapes_of(&(), |()| {
             let model = init(&Key::from_seed(&Tensor::scalar(DType::U32, 0.0)));
-            let cache = model.cache(rows, positions);
+            let cache = model.cache(self.config.train.batch_size, self.sequence);
             (model, cache)
         })?;
         let parameters = parameter_shapes(&model);
         // The step may use the cache's memory.
         let donate = Donate::Leading(cache.specs().len());
-        let inputs: ServingInputs<M> = (cache, model, places, tokens);
-        let next = |(cache, model, places, tokens): &ServingInputs<M>| {
-            let (logits, cache) = match places {
+        let inputs: ServingInputs<M> = (cache, model, position, tokens);
+        let next = |(cache, model, position, tokens): &ServingInputs<M>| {
+            let (logits, cache) = match position {
                 None => model.prefill(tokens, cache),
-                Some(DecodePlaces { filled, table: None }) => model.decode_step(tokens, filled, cache),
-                Some(DecodePlaces { filled, table: Some(table) }) => {
-                    let start = CacheStart::Pages {
-                        filled: filled.clone(),
-                        tokens: filled.full_like(1.0),
-                        table: table.clone(),
-                    };
-                    let (hidden, cache) = model.extend(&tokens.expand(1), &start, cache);
-                    (model.lm_head(&hidden.squeeze(1)), cache)
-                }
+                Some(position) => model.decode_step(tokens, position, cache),
             };
             (cache, logits.argmax(-1))
         };
@@ -180,7 +153,7 @@ impl StepShape<'_> {
                     let sharding = match (role, leaf.path.split_once('.')) {
                         // Scales have no last axis.
                         (_, Some(("0", _))) => {
-                            Ok(rules.logical_axes().sharding(&cache_axes[..dims.len().min(cache_axes.len())], dims))
+                            Ok(rules.logical_axes().sharding(&CACHE[..dims.len().min(CACHE.len())], dims))
                         }
                         (Role::Input, Some(("1", path))) => rules.state(path, dims, &parameters),
                         (Role::Input, None) if leaf.path == "3" => rules.batch("the tokens", dims),
@@ -213,22 +186,11 @@ fn with_weights<M: MapWeights>(model: M, scheme: Option<QuantScheme>, head: Opti
     }
 }
 
-/// What a step of inference takes: the cache, the model, where sequences are in the cache unless it is empty, the tokens.
-type ServingInputs<M> = (KvCache, M, Option<DecodePlaces>, Tensor);
-
-/// Where the sequences of a decode step are in the KV cache.
-#[derive(Clone, Debug, Tree)]
-struct DecodePlaces {
-    /// Positions filled: of all sequences, or of each where there are pages.
-    filled: Tensor,
-    /// The pages of each sequence, `i32 [batch, pages]`.
-    table: Option<Tensor>,
-}
-
-/// Positions of a page of the KV cache on TPUs, whose kernel is fastest with it.
-pub const TPU_PAGE_SIZE: usize = 256;
+/// What a step of inference takes: the cache, the model, the position unless it is the first, the tokens.
+type ServingInputs<M> = (KvCache, M, Option<Tensor>, Tensor);
 
 /// What the axes of a cache are.
 const CACHE: [&str; 5] = ["layers", "batch", "heads", "keys", "head"];
-/// The same of a cache of pages, which are of any sequence.
-const PAGES: [&str; 5] = ["", "", "heads", "", ""];
+
+/// Positions of a page of the KV cache on TPUs, whose kernel is fastest with it.
+pub const TPU_PAGE_SIZE: usize = 256;
