@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use tensor::{DType, Literal};
 use trace::{Spec, Tensor, Tree};
+use weights::TensorRegion;
 use weights::quant::{PackedMatrix, QuantizedFolder, QuantizedWeight, Storage};
 
 use crate::error::Error;
@@ -324,6 +325,25 @@ impl PackedPlan {
         let order = [&self.dims[..self.dims.len().saturating_sub(2)], &[self.form.inputs]].concat();
         let input_order = self.form.has_order.then(|| Tensor::zeros(DType::I32, &order));
         QuantizedTensor { zero_points, input_order, ..shape }
+    }
+
+    /// The layers that a region of one of its leaves has; all of them without a region, or where it is not stacked.
+    pub(super) fn layers(&self, region: Option<&TensorRegion>) -> Range<usize> {
+        match (self.dims.as_slice(), region.map(|region| (region.start.as_slice(), region.size.as_slice()))) {
+            ([_, _, _, ..], Some(([start, ..], [size, ..]))) => *start..start.saturating_add(*size),
+            ([count, _, _, ..], _) => 0..*count,
+            _ => 0..0,
+        }
+    }
+
+    /// The plan of some of its layers; all of it where it is not stacked.
+    pub(super) fn of_layers(&self, layers: &Range<usize>) -> Option<PackedPlan> {
+        let [count, _, _, ..] = self.dims[..] else { return Some(self.clone()) };
+        let each = self.names.len().checked_div(count)?;
+        let names = self.names.get(layers.start.checked_mul(each)?..layers.end.checked_mul(each)?)?.to_vec();
+        let mut dims = self.dims.clone();
+        dims[0] = layers.len();
+        Some(PackedPlan { names, dims, ..self.clone() })
     }
 
     /// Reads the parts, under their paths, and says what became of the weight.

@@ -1,6 +1,7 @@
 //! Parameters read one by one, each whole or only the part that a device has: no more of a model is in memory at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use tensor::{DType, Literal, Spec};
 use trace::{Tensor, Tree};
@@ -64,6 +65,8 @@ pub struct ParameterReader<'a, P> {
     packed: BTreeMap<String, PackedPlan>,
     /// What was read of the last quantized weight and not yet given.
     parts: BTreeMap<String, Literal>,
+    /// Of which of its layers they are.
+    layers_read: Range<usize>,
     weights: BTreeMap<String, LoadedWeight>,
 }
 
@@ -133,7 +136,7 @@ impl<'a, P: Tree + MapWeights> ParameterReader<'a, P> {
         let used = packed.values().flat_map(|plan| plan.names.iter().cloned()).collect();
         let dense =
             plan_leaves(files, family, &shapes, &dense_forms, used, &|path| weight_of(&packed, path).is_some())?;
-        Ok(ParameterReader { files, model: shapes, dense, packed, parts: BTreeMap::new(), weights })
+        Ok(ParameterReader { files, model: shapes, dense, packed, parts: BTreeMap::new(), layers_read: 0..0, weights })
     }
 
     /// The model, known by types and shapes, with weights as the files have them.
@@ -146,34 +149,42 @@ impl<'a, P: Tree + MapWeights> ParameterReader<'a, P> {
         match self.dense.get(path) {
             Some(plan) => plan.read(self.files, path, &plan.whole()),
             None => {
-                self.read_packed(path)?;
+                self.read_packed(path, None)?;
                 self.parts.remove(path).ok_or_else(|| unknown(path))
             }
         }
     }
 
-    /// The part of a parameter that lies in a region. Of dense ones no more is read from the files.
+    /// The part of a parameter that lies in a region. Of dense ones no more is read from the files, of quantized ones whole layers.
     pub fn read_region(&mut self, path: &str, region: &TensorRegion) -> Result<Literal, Error> {
         match self.dense.get(path) {
             Some(plan) => plan.read(self.files, path, region),
             None => {
-                self.read_packed(path)?;
-                let whole = self.parts.get(path).ok_or_else(|| unknown(path))?;
-                region.cut(whole).ok_or_else(|| Error::config(format!("`{path}` has no part {region:?}")))
+                let first = self.read_packed(path, Some(region))?;
+                let read = self.parts.get(path).ok_or_else(|| unknown(path))?;
+                let mut within = region.clone();
+                if let Some(start) = within.start.first_mut() {
+                    *start -= first;
+                }
+                within.cut(read).ok_or_else(|| Error::config(format!("`{path}` has no part {region:?}")))
             }
         }
     }
 
-    /// Reads the quantized weight that has this part, unless it was the last to be read.
-    fn read_packed(&mut self, path: &str) -> Result<(), Error> {
-        if self.parts.contains_key(path) {
-            return Ok(());
-        }
+    /// Reads the layers of the quantized weight that have this part, unless they were the last to be read; all without a region. Gives
+    /// the first of them.
+    fn read_packed(&mut self, path: &str, region: Option<&TensorRegion>) -> Result<usize, Error> {
         let (weight, plan) = weight_of(&self.packed, path).ok_or_else(|| unknown(path))?;
+        let layers = plan.layers(region);
+        if self.parts.contains_key(path) && self.layers_read == layers {
+            return Ok(layers.start);
+        }
         self.parts.clear();
+        let plan = plan.of_layers(&layers).ok_or_else(|| unknown(path))?;
         let loaded = plan.read(self.files, weight, &mut self.parts)?;
         self.weights.insert(weight.to_string(), loaded);
-        Ok(())
+        self.layers_read = layers.clone();
+        Ok(layers.start)
     }
 
     /// The model, and what became of the weights that are quantized in the files and were read.

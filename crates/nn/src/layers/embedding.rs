@@ -26,6 +26,11 @@ impl Embedding {
         Embedding { weight: weight.draw(key, DType::F32, &[entries, width]).into() }
     }
 
+    /// The same without its values, for a part of a model that does not read them.
+    pub(crate) fn elsewhere(&self) -> Embedding {
+        Embedding { weight: self.weight.elsewhere() }
+    }
+
     /// Vectors of integers, in the type of activations.
     #[track_caller]
     pub fn apply(&self, indices: &Tensor, compute: DType) -> Tensor {

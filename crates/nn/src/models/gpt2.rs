@@ -2,14 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 use tensor::DType;
-use trace::{Key, Tensor, Tree};
+use trace::{Key, Path, Tensor, Tree};
 
 use crate::init::Init;
 use crate::layers::{
     Activation, AttentionMask, Bias, CachePosition, CacheStart, Context, Embedding, FeedForward, Heads, KvCache,
     LayerNorm, MultiHeadAttention, Positions, dropout,
 };
-use crate::models::language::{GivenStates, Hidden, LanguageModel, RunOptions, carried, constrained_logits};
+use crate::models::language::{
+    Hidden, LanguageModel, ModelPart, PartCut, PartInput, RunOptions, carried, constrained_logits, in_part,
+};
 use crate::quant::map_weights;
 use crate::stacked::{infer_repeating_pattern, init_stacked, run_stacked};
 
@@ -98,6 +100,9 @@ pub struct Gpt2 {
     pub layers: Gpt2Block,
     /// After the layers.
     pub norm: LayerNorm,
+    /// Which layers it has.
+    #[tree(skip)]
+    pub part: ModelPart,
     /// Sizes.
     #[tree(skip)]
     pub config: Gpt2Config,
@@ -157,6 +162,7 @@ impl Gpt2 {
             position_embedding: Embedding::init(&keys[1], config.n_positions, config.n_embd, weight),
             layers: init_stacked(&keys[2], config.n_layer, |key| Gpt2Block::init(key, config)),
             norm: LayerNorm::init(config.n_embd, config.layer_norm_epsilon),
+            part: ModelPart::whole(config.n_layer),
             config: config.clone(),
             options: options.clone(),
         };
@@ -223,19 +229,13 @@ impl LanguageModel for Gpt2 {
     #[track_caller]
     fn cache(&self, batch: usize, positions: usize) -> KvCache {
         let config = &self.config;
-        KvCache::zeros(self.options.kv_cache_dtype(), config.n_layer, batch, positions, config.heads())
+        KvCache::zeros(self.options.kv_cache_dtype(), self.part.layers.len(), batch, positions, config.heads())
     }
 
     #[track_caller]
-    fn extend_with(
-        &self,
-        tokens: &Tensor,
-        given: Option<&GivenStates>,
-        start: &CacheStart,
-        cache: &KvCache,
-    ) -> (Tensor, KvCache) {
+    fn extend_part(&self, input: PartInput<'_>, start: &CacheStart, cache: &KvCache) -> (Tensor, KvCache) {
         trace::scope("gpt2", || {
-            let positions = start.positions(tokens.dim(1), cache.capacity());
+            let positions = start.positions(input.positions(), cache.capacity());
             let context = Context {
                 positions: &positions,
                 mask: AttentionMask::Causal,
@@ -243,13 +243,16 @@ impl LanguageModel for Gpt2 {
                 rope: None,
                 query_scale: None,
             };
-            let x = trace::scope("embedding", || {
-                let compute = self.options.precision.compute();
-                let embedded = self.token_embedding.apply(tokens, compute);
-                let embedded = given.map_or(embedded.clone(), |given| given.put_into(&embedded));
-                carried(&(embedded + self.position_embedding.apply(&positions.queries, compute)))
-            });
-            let layers = (self.layers.clone(), KvCache::numbers(0..self.config.n_layer));
+            let compute = self.options.precision.compute();
+            let x = match input {
+                PartInput::Hidden(states) => carried(states),
+                PartInput::Tokens(tokens, given) => trace::scope("embedding", || {
+                    let embedded = self.token_embedding.apply(tokens, compute);
+                    let embedded = given.map_or(embedded.clone(), |given| given.put_into(&embedded));
+                    carried(&(embedded + self.position_embedding.apply(&positions.queries, compute)))
+                }),
+            };
+            let layers = (self.layers.clone(), KvCache::numbers(0..self.part.layers.len()));
             let one = |(x, cache): &(Tensor, KvCache), (block, layer): &(Gpt2Block, Tensor), _: usize| {
                 trace::scope("block", || {
                     let normed = block.attention_norm.apply(x);
@@ -260,7 +263,31 @@ impl LanguageModel for Gpt2 {
             };
             let before = (x, cache.clone());
             let ((x, cache), ()) = infer_repeating_pattern(self.options.layers, &before, &layers, 1, one);
-            (self.norm.apply(&x), cache)
+            let x = if self.part.is_last() { self.norm.apply(&x) } else { x.cast(compute) };
+            (x, cache)
+        })
+    }
+
+    fn split(&self, part: &ModelPart, cut: &mut PartCut<'_>) -> Option<Gpt2> {
+        let mut path = Path::default();
+        let layers = part.layers.clone();
+        Some(Gpt2 {
+            // The first part reads tokens with it, the last one has it as the head.
+            token_embedding: match part.is_first() || part.is_last() {
+                true => path.within("token_embedding", |path| in_part(&self.token_embedding, path, cut)),
+                false => self.token_embedding.elsewhere(),
+            },
+            position_embedding: match part.is_first() {
+                true => path.within("position_embedding", |path| in_part(&self.position_embedding, path, cut)),
+                false => self.position_embedding.elsewhere(),
+            },
+            layers: path.within("layers", |path| {
+                self.layers.map(path, &mut |path, leaf| cut(path, leaf, Some(layers.clone())))
+            }),
+            norm: path.within("norm", |path| in_part(&self.norm, path, cut)),
+            part: part.clone(),
+            config: self.config.clone(),
+            options: self.options.clone(),
         })
     }
 }

@@ -1,8 +1,10 @@
-//! What language models have in common: logits, a loss, and generation with a KV cache.
+//! What language models have in common: logits, a loss, generation with a KV cache, and parts of neighbouring layers.
+
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use tensor::DType;
-use trace::{CompileTarget, Key, RematPolicy, Spec, Tensor, Tree};
+use trace::{CompileTarget, Key, Path, RematPolicy, Spec, Tensor, Tree};
 
 use crate::DTypePolicy;
 use crate::fused::{Fused, Kernels};
@@ -134,6 +136,55 @@ impl GivenStates {
     }
 }
 
+/// Neighbouring layers of a model, such as those of a pipeline stage. The first part embeds tokens, the last one has the LM head.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelPart {
+    /// Numbers of its layers.
+    pub layers: Range<usize>,
+    /// Layers of the whole model.
+    pub of: usize,
+}
+
+impl ModelPart {
+    /// All of so many layers.
+    pub fn whole(of: usize) -> ModelPart {
+        ModelPart { layers: 0..of, of }
+    }
+
+    /// Whether it embeds tokens.
+    pub fn is_first(&self) -> bool {
+        self.layers.start == 0
+    }
+
+    /// Whether it has the final norm and the LM head.
+    pub fn is_last(&self) -> bool {
+        self.layers.end >= self.of
+    }
+}
+
+/// What a part of a model has of a parameter of the whole model, by its path there: these layers of stacked ones, or all of it.
+pub type PartCut<'a> = dyn FnMut(&Path, &Tensor, Option<Range<usize>>) -> Tensor + 'a;
+
+/// What the layers of a part of a model read.
+#[derive(Clone, Copy, Debug)]
+pub enum PartInput<'a> {
+    /// The first part: tokens `[batch, more]`, and embeddings that are given for some of them.
+    Tokens(&'a Tensor, Option<&'a GivenStates>),
+    /// A later part: what the part before gives, `[batch, more, width]`.
+    Hidden(&'a Tensor),
+}
+
+impl PartInput<'_> {
+    /// Positions of each sequence.
+    #[track_caller]
+    pub(crate) fn positions(&self) -> usize {
+        match self {
+            PartInput::Tokens(tokens, _) => tokens.dim(1),
+            PartInput::Hidden(states) => states.dim(1),
+        }
+    }
+}
+
 /// Hidden states of tokens.
 #[derive(Clone, Debug, Tree)]
 pub struct Hidden {
@@ -166,17 +217,29 @@ pub trait LanguageModel: Tree + Clone + MapWeights {
         self.ready_lm_head()(hidden)
     }
 
-    /// An empty KV cache for so many positions.
+    /// An empty KV cache of its layers for so many positions.
     fn cache(&self, batch: usize, positions: usize) -> KvCache;
 
+    /// What its layers make of more tokens that follow those in the KV cache: hidden states, or what the next part reads.
+    fn extend_part(&self, input: PartInput<'_>, start: &CacheStart, cache: &KvCache) -> (Tensor, KvCache);
+
+    /// The part with some of its layers, of a model that has all of them; `None` where layers of the family depend on others far
+    /// before them. `cut` gives its parameters, in the order of its leaves.
+    fn split(&self, _: &ModelPart, _: &mut PartCut<'_>) -> Option<Self> {
+        None
+    }
+
     /// Hidden states of more tokens `[batch, more]` that follow those in the KV cache. Embeddings may be given for some of them.
+    #[track_caller]
     fn extend_with(
         &self,
         tokens: &Tensor,
         given: Option<&GivenStates>,
         start: &CacheStart,
         cache: &KvCache,
-    ) -> (Tensor, KvCache);
+    ) -> (Tensor, KvCache) {
+        self.extend_part(PartInput::Tokens(tokens, given), start, cache)
+    }
 
     /// Hidden states of more tokens `[batch, more]` that follow those in the KV cache.
     #[track_caller]
@@ -251,4 +314,9 @@ pub(crate) fn constrained_logits(logits: Tensor) -> Tensor {
         3 => logits.with_logical_axes(&["batch", "sequence", "vocab"]),
         _ => logits,
     }
+}
+
+/// What a part of a model has as a whole: embeddings, norms and the LM head.
+pub(crate) fn in_part<T: Tree>(whole: &T, path: &mut Path, cut: &mut PartCut<'_>) -> T {
+    whole.map(path, &mut |path, leaf| cut(path, leaf, None))
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use trace::{Path, RematPolicy, Tensor, Tree};
 
+use crate::models::language::PartCut;
 use crate::quant::{InputAxis, MapWeights, Weight};
 use crate::stacked::{Stages, concatenated, range_word};
 
@@ -101,6 +102,22 @@ impl<L: Tree> LayerStack<L> {
             }
             _ => policy.clone(),
         }
+    }
+
+    /// The layers with these numbers, which they keep; `None` where there are none of them.
+    pub(crate) fn part(&self, path: &mut Path, layers: &Range<usize>, cut: &mut PartCut<'_>) -> Option<LayerStack<L>> {
+        let overlap = |of: &Range<usize>| of.start.max(layers.start)..of.end.min(layers.end);
+        let several = !self.rest.is_empty();
+        let mut parts = Vec::new();
+        for LayerSegment { numbers, stacked } in self.all().filter(|segment| !overlap(&segment.numbers).is_empty()) {
+            let kept = overlap(numbers);
+            let within = kept.start - numbers.start..kept.end - numbers.start;
+            let mut of = |path: &mut Path| stacked.map(path, &mut |path, leaf| cut(path, leaf, Some(within.clone())));
+            let stacked = if several { path.within(&range_word(numbers), of) } else { of(path) };
+            parts.push(LayerSegment { numbers: kept, stacked });
+        }
+        let mut parts = parts.into_iter();
+        Some(LayerStack { first: parts.next()?, rest: parts.collect() })
     }
 
     /// The same in more segments, each of the layers from one of `starts` to the next. A stack that has several already stays as it is.

@@ -25,7 +25,7 @@ pub use gemma4::{
     PerLayerSizes,
 };
 pub use gpt2::{Gpt2, Gpt2Block, Gpt2Config};
-pub use language::{GivenStates, Hidden, LanguageModel, RunOptions, TokenBatch};
+pub use language::{GivenStates, Hidden, LanguageModel, ModelPart, PartCut, PartInput, RunOptions, TokenBatch};
 pub use layer_stack::LayerStack;
 pub use llama::{
     Attention, DecoderNorm, DecoderNormKind, DenseLayers, Experts, FeedForwardKind, FirstLayers, GlobalLayers,

@@ -20,7 +20,8 @@ pub enum Weight {
     Turned(TurnedTensor),
     /// The first of several that lie in memory as one.
     Joined(JoinedTensor),
-    /// One of these sizes that lies behind another, which has it ([`Weight::Joined`]).
+    /// One of these sizes without values of its own: it lies behind another, which has it ([`Weight::Joined`]), or another part of
+    /// the model has it.
     Behind(Vec<usize>),
     /// Codes and scales.
     Quantized(QuantizedTensor),
@@ -67,6 +68,11 @@ impl Tree for Weight {
 }
 
 impl Weight {
+    /// The same without its values, which another part of the model has.
+    pub(crate) fn elsewhere(&self) -> Weight {
+        Weight::Behind(self.dims().to_vec())
+    }
+
     /// Its axes.
     pub fn dims(&self) -> &[usize] {
         match self {

@@ -17,7 +17,7 @@ use crate::layers::{
     GatedFeedForward, KvCache, Linear, MixtureOfExperts, Positions, RmsNorm, Rope, SharedKvAttention,
 };
 use crate::models::Head;
-use crate::models::language::{GivenStates, Hidden, LanguageModel, RunOptions, carried, constrained_logits};
+use crate::models::language::{GivenStates, Hidden, LanguageModel, PartInput, RunOptions, carried, constrained_logits};
 use crate::models::layer_stack::LayerStack;
 use crate::quant::map_weights;
 use crate::stacked::{Stages, infer_repeating_pattern, init_stacked};
@@ -359,13 +359,10 @@ impl LanguageModel for Gemma4 {
     }
 
     #[track_caller]
-    fn extend_with(
-        &self,
-        tokens: &Tensor,
-        given: Option<&GivenStates>,
-        start: &CacheStart,
-        cache: &KvCache,
-    ) -> (Tensor, KvCache) {
+    fn extend_part(&self, input: PartInput<'_>, start: &CacheStart, cache: &KvCache) -> (Tensor, KvCache) {
+        let PartInput::Tokens(tokens, given) = input else {
+            trace::refuse("layers of Gemma 4 share keys and values, and read the tokens: they have no parts");
+        };
         trace::scope("gemma4", || {
             let positions = start.positions(tokens.dim(1), cache.capacity());
             let ropes = self.ropes(&positions.queries);

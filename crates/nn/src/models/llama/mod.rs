@@ -7,7 +7,7 @@ mod norm;
 use std::ops::Range;
 
 use tensor::DType;
-use trace::{Key, Tensor, Tree};
+use trace::{Key, Path, Tensor, Tree};
 
 pub use self::config::{
     DecoderNormKind, DenseLayers, Experts, FeedForwardKind, GlobalLayers, GlobalPositions, Head, HeadNorm,
@@ -21,7 +21,9 @@ use crate::layers::{
     KvCache, Linear, MixtureOfExperts, MultiHeadAttention, MultiHeadLatentAttention, Positions, Rope, RopeScaling,
     Usage,
 };
-use crate::models::language::{GivenStates, Hidden, LanguageModel, RunOptions, carried, constrained_logits};
+use crate::models::language::{
+    Hidden, LanguageModel, ModelPart, PartCut, PartInput, RunOptions, carried, constrained_logits, in_part,
+};
 use crate::models::layer_stack::LayerStack;
 use crate::quant::{InputAxis, MapWeights, Weight, map_weights};
 use crate::stacked::{concatenated, infer_repeating_pattern, init_stacked, run_on_all, run_repeating_pattern};
@@ -195,6 +197,9 @@ pub struct Llama {
     pub norm: DecoderNorm,
     /// `[width, vocabulary]`, unless the head is tied.
     pub lm_head: Option<Linear>,
+    /// Which layers it has.
+    #[tree(skip)]
+    pub part: ModelPart,
     /// Sizes.
     #[tree(skip)]
     pub config: LlamaConfig,
@@ -341,6 +346,7 @@ impl Llama {
             norm: config.norm(options.kernels.norm),
             lm_head: (config.head == Head::Own)
                 .then(|| Linear::init(&keys[2], config.hidden_size, config.vocab_size, config.style.head_bias, weight)),
+            part: ModelPart::whole(config.num_hidden_layers),
             config: config.clone(),
             options: options.clone(),
         };
@@ -514,23 +520,17 @@ impl LanguageModel for Llama {
 
     #[track_caller]
     fn cache(&self, batch: usize, positions: usize) -> KvCache {
-        let (config, dtype) = (&self.config, self.options.kv_cache_dtype());
+        let (config, dtype, layers) = (&self.config, self.options.kv_cache_dtype(), self.part.layers.len());
         match &config.mla {
-            Some(mla) => KvCache::latent(dtype, config.num_hidden_layers, batch, positions, mla),
-            None => KvCache::zeros(dtype, config.num_hidden_layers, batch, positions, config.heads()),
+            Some(mla) => KvCache::latent(dtype, layers, batch, positions, mla),
+            None => KvCache::zeros(dtype, layers, batch, positions, config.heads()),
         }
     }
 
     #[track_caller]
-    fn extend_with(
-        &self,
-        tokens: &Tensor,
-        given: Option<&GivenStates>,
-        start: &CacheStart,
-        cache: &KvCache,
-    ) -> (Tensor, KvCache) {
+    fn extend_part(&self, input: PartInput<'_>, start: &CacheStart, cache: &KvCache) -> (Tensor, KvCache) {
         trace::scope("llama", || {
-            let positions = start.positions(tokens.dim(1), cache.capacity());
+            let positions = start.positions(input.positions(), cache.capacity());
             let longest = self.options.longest_sequence.unwrap_or(cache.capacity());
             let ropes = self.ropes(&positions.queries, longest);
             let contexts = self.contexts(&positions, &ropes);
@@ -545,8 +545,10 @@ impl LanguageModel for Llama {
             let places = contexts.len();
             let run = |before: (Tensor, KvCache), stack: &LayerStack<LlamaBlock>, earlier: usize| {
                 let segment = |before: &(Tensor, KvCache), layers: &LlamaBlock, numbers: Range<usize>| {
-                    let in_cache = KvCache::numbers(earlier + numbers.start..earlier + numbers.end);
-                    let first = Tensor::scalar(DType::I32, (earlier + numbers.start) as f64);
+                    // The KV cache has the layers of this part only.
+                    let number = |layer: usize| (earlier + layer).saturating_sub(self.part.layers.start);
+                    let in_cache = KvCache::numbers(number(numbers.start)..number(numbers.end));
+                    let first = Tensor::scalar(DType::I32, number(numbers.start) as f64);
                     let shifted = |carried: &(Tensor, KvCache), slice: &(LlamaBlock, Tensor), place: usize| {
                         let (block, number) = slice;
                         let block = block.in_stack(layers, &(number - &first), self.options.precision.compute());
@@ -556,12 +558,52 @@ impl LanguageModel for Llama {
                 };
                 stack.run(&before, segment).0
             };
-            let embedded = self.embedded(tokens);
-            let embedded = given.map_or(embedded.clone(), |given| given.put_into(&embedded));
-            let before = (carried(&embedded), cache.clone());
+            let x = match input {
+                PartInput::Hidden(states) => states.clone(),
+                PartInput::Tokens(tokens, given) => {
+                    let embedded = self.embedded(tokens);
+                    given.map_or(embedded.clone(), |given| given.put_into(&embedded))
+                }
+            };
+            let before = (carried(&x), cache.clone());
             let before = self.first.as_ref().map_or(before.clone(), |first| run(before, &first.layers, 0));
             let (x, cache) = run(before, &self.layers, self.config.num_dense_layers());
-            (self.norm.apply(&x), cache)
+            let x = match self.part.is_last() {
+                true => self.norm.apply(&x),
+                false => x.cast(self.options.precision.compute()),
+            };
+            (x, cache)
+        })
+    }
+
+    fn split(&self, part: &ModelPart, cut: &mut PartCut<'_>) -> Option<Llama> {
+        let mut path = Path::default();
+        let (layers, dense) = (&part.layers, self.config.num_dense_layers());
+        let own = layers.start.saturating_sub(dense)..layers.end.saturating_sub(dense);
+        let of_first = layers.start.min(dense)..layers.end.min(dense);
+        let has_table = part.is_first() || part.is_last() && self.lm_head.is_none();
+        Some(Llama {
+            token_embedding: match has_table {
+                true => path.within("token_embedding", |path| in_part(&self.token_embedding, path, cut)),
+                false => self.token_embedding.elsewhere(),
+            },
+            first: match self.first.as_ref().filter(|_| !of_first.is_empty()) {
+                Some(first) => {
+                    let layers = path
+                        .within("first", |path| path.within("layers", |path| first.layers.part(path, &of_first, cut)));
+                    Some(FirstLayers { layers: layers? })
+                }
+                None => None,
+            },
+            layers: path.within("layers", |path| self.layers.part(path, &own, cut))?,
+            norm: path.within("norm", |path| in_part(&self.norm, path, cut)),
+            lm_head: self.lm_head.as_ref().map(|head| match part.is_last() {
+                true => path.within("lm_head", |path| in_part(head, path, cut)),
+                false => Linear { weight: head.weight.elsewhere(), bias: None },
+            }),
+            part: part.clone(),
+            config: self.config.clone(),
+            options: self.options.clone(),
         })
     }
 }
