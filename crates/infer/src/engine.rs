@@ -22,11 +22,12 @@ use crate::launched::{Launched, Picked};
 use crate::load::{LoadedSteps, load};
 use crate::options::{InferenceOptions, KvLayout};
 use crate::pages::PageCounts;
+use crate::pipeline;
 use crate::request::{FinishReason, Request, RequestId, TokenEvent};
 use crate::rooms::Rooms;
 use crate::sizes::{CacheLayout, ContextSizes, StepSizes};
 use crate::source::OpenedModel;
-use crate::steps::{DecodeRow, Prefill, RowChoice, Steps};
+use crate::steps::{Decode, DecodeRow, Prefill, RowChoice, Steps};
 use crate::text::AnswerText;
 
 /// Most steps that are started ahead.
@@ -58,6 +59,8 @@ pub struct Engine {
     /// Steps whose tokens are not read yet, in the order in which they were started.
     launched: VecDeque<LaunchedStep>,
     lookahead: usize,
+    /// Whether the model has pipeline stages: each row has one step on its way at most, and steps are of some rows in turn.
+    has_stages: bool,
     next: u64,
     ended: Vec<TokenEvent>,
     drafts: DraftCounts,
@@ -82,6 +85,8 @@ pub struct DecodeCounts {
     pub rows: u64,
     /// Places that were computed for them: programs are for powers of two.
     pub places: u64,
+    /// The most steps that were on their way at once.
+    pub most_in_flight: u64,
 }
 
 /// Steps with drafts so far.
@@ -190,11 +195,18 @@ impl Engine {
                 format!("give --kv-host-pages up to {MAX_PAGES}"),
             ));
         }
-        let LoadedSteps { mut steps, sizes, cache_bytes } = load(backend, source, options, sizes)?;
+        let loaded = match options.num_stages() {
+            1 => load(backend, source, options, sizes)?,
+            _ => pipeline::load(backend, source, options, sizes)?,
+        };
+        let LoadedSteps { mut steps, sizes, cache_bytes } = loaded;
         steps.keep_on_host(host_pages);
+        let stages = steps.num_stages();
         let lookahead = match (steps.num_drafts(), backend.platform()) {
             (1.., _) => 0,
-            (0, platform) => options.lookahead.unwrap_or(usize::from(*platform != Platform::Cpu)),
+            // A step for each stage at least.
+            (0, _) if stages > 1 => options.lookahead.unwrap_or(0).clamp(stages - 1, 2 * stages),
+            (0, platform) => options.lookahead.unwrap_or(usize::from(*platform != Platform::Cpu)).min(MAX_LOOKAHEAD),
         };
         Ok(Engine {
             steps,
@@ -208,7 +220,8 @@ impl Engine {
             waiting: VecDeque::new(),
             running: (0..sizes.rows).map(|_| None).collect(),
             launched: VecDeque::new(),
-            lookahead: lookahead.min(MAX_LOOKAHEAD),
+            lookahead,
+            has_stages: stages > 1,
             next: 0,
             ended: Vec::new(),
             drafts: DraftCounts::default(),
@@ -355,17 +368,26 @@ impl Engine {
             let running = running.as_ref().filter(|running| self.is_reading(row, running))?;
             Some((running.id, row))
         });
-        if let Some((_, row)) = reading.min() {
+        let reading = reading.min();
+        if let Some((_, row)) = reading {
             self.read_chunk(row)?;
         }
         // Texts that end with the tokens on their way need no step more; some choices depend on all tokens before.
         let needs_text = |running: &Running| running.unread > 0 && running.request.sampling.depends_on_text();
-        if self.lookahead == 0 || self.running.iter().flatten().any(needs_text) {
+        if self.lookahead == 0 || !self.has_stages && self.running.iter().flatten().any(needs_text) {
             self.settle(0, &mut events)?;
         }
         self.reserve(&mut events)?;
         let has_started = self.decode()?;
-        self.settle(if has_started { self.lookahead } else { 0 }, &mut events)?;
+        let left = match (has_started, self.has_stages) {
+            (true, _) => self.lookahead,
+            // Other prompts fill the stages.
+            (false, true) if reading.is_some() => self.lookahead,
+            // The rows of the first step to end are decoded next.
+            (false, true) => self.lookahead.min(self.launched.len().saturating_sub(1)),
+            (false, false) => 0,
+        };
+        self.settle(left, &mut events)?;
         Ok(events)
     }
 
@@ -373,8 +395,19 @@ impl Engine {
         self.rooms.filled(row) < running.to_read().len()
     }
 
-    /// Rows that have their prompt and are to have more tokens, those of the oldest requests first.
+    /// The rows of the next decode step. With pipeline stages those that have no step on their way, a share of all for each stage.
     fn active(&self) -> Vec<usize> {
+        let mut all = self.all_active();
+        if self.has_stages {
+            let share = all.len().div_ceil(self.lookahead + 1);
+            all.retain(|row| self.running.get(*row).and_then(Option::as_ref).is_some_and(|of| of.unread == 0));
+            all.truncate(share);
+        }
+        all
+    }
+
+    /// Rows that have their prompt and are to have more tokens, those of the oldest requests first.
+    fn all_active(&self) -> Vec<usize> {
         let is_active = |(row, running): &(usize, &Running)| {
             let started = running.num_started();
             !self.is_reading(*row, running) && started > 0 && started < running.most_tokens(self.sizes.max_length)
@@ -447,7 +480,8 @@ impl Engine {
         let longest = active.iter().filter_map(of).map(Self::filled_then).max().unwrap_or(0);
         let decoded = |row: usize| {
             let running = of(&row)?;
-            Some(DecodeRow { row, choice: running.choice(), table: self.rooms.table(row) })
+            let token = running.generated.last().copied().filter(|_| self.has_stages);
+            Some(DecodeRow { row, choice: running.choice(), table: self.rooms.table(row), token })
         };
         // Pages are read wherever a row is, so that those that are decoded come one after the other.
         let places: Vec<Option<usize>> = match self.sizes.layout {
@@ -459,11 +493,12 @@ impl Engine {
         let id_at = |(place, row): (usize, &Option<usize>)| Some(((*row)?, of(&(*row)?)?.id, place));
         let rows = places.iter().enumerate().filter_map(id_at).collect();
         let decoded: Vec<Option<DecodeRow<'_>>> = places.iter().map(|row| row.and_then(decoded)).collect();
-        let tokens = self.steps.decode(&decoded, longest)?;
+        let tokens = self.steps.decode(&Decode { rows: &decoded, longest, hidden: None })?;
         self.decoded.steps += 1;
         self.decoded.rows += active.len() as u64;
         self.decoded.places += tokens.num_rows() as u64;
         self.launched.push_back(LaunchedStep { tokens, rows });
+        self.decoded.most_in_flight = self.decoded.most_in_flight.max(self.launched.len() as u64);
         for row in active {
             if let Some(running) = self.running.get_mut(row).and_then(Option::as_mut) {
                 running.unread += 1;
@@ -545,7 +580,7 @@ impl Engine {
         }
         let given = running.given.as_ref().and_then(|given| given.chunk(prompt, filled..end));
         let (table, choice) = (self.rooms.table(row), running.choice());
-        let launched = self.steps.prefill(&Prefill { row, filled, tokens, given, table, choice })?;
+        let launched = self.steps.prefill(&Prefill { row, filled, tokens, given, table, choice, hidden: None })?;
         self.rooms.written(row, &running.keys[filled..end]);
         if is_last {
             running.given = None;

@@ -4,10 +4,12 @@ use nn::layers::KvCache;
 use nn::models::LanguageModel;
 use nn::quant::QuantScheme;
 use runtime::{Backend, DeviceInfo};
+use serde::{Deserialize, Serialize};
 use tensor::DType;
 use trace::{Mesh, PartitionSpec, Site, Spec, Tensor, Tree};
 
 use crate::error::Error;
+use crate::options::InferenceOptions;
 use crate::sharding::MeshRules;
 use crate::sizes::{CacheLayout, StepSizes};
 
@@ -21,12 +23,18 @@ const MESH_SIZES: [usize; 8] = [2, 4, 8, 16, 32, 64, 128, 256];
 const SCHEMES: [(&str, &str); 2] = [("--bits 8", "w8a16"), ("--bits 4", "w4a16-g128")];
 
 /// Who says how many pages there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum PagePool {
     /// The caller.
     AsAsked,
     /// The memory of the devices, where that is short.
     AsFits,
+}
+
+impl PagePool {
+    pub(crate) fn of(options: &InferenceOptions) -> PagePool {
+        if options.pages.is_some() { PagePool::AsAsked } else { PagePool::AsFits }
+    }
 }
 
 /// Bytes that a model takes of each device.

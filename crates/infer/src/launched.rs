@@ -1,6 +1,7 @@
 //! Tokens that a program on the device is choosing, and their way to the host.
 
 use runtime::ReadTensor;
+use tensor::Literal;
 use trace::Tensor;
 
 use crate::choose::Chosen;
@@ -14,8 +15,21 @@ pub(crate) struct Picked {
     pub(crate) likeliest: Vec<TokenProbability>,
 }
 
-/// What a step chooses: on its way until it is read.
-pub(crate) struct Launched {
+/// Waits for the tokens of each row.
+type AwaitTokens = Box<dyn FnOnce() -> Result<Vec<Vec<Picked>>, Error>>;
+
+/// What a step gives: on its way until it is read.
+pub(crate) enum Launched {
+    /// Tokens on a device here.
+    Chosen(LaunchedTokens),
+    /// What the next pipeline stage reads, on a device here.
+    Hidden(Tensor),
+    /// Tokens of so many rows that the last pipeline stage chooses.
+    Awaited(usize, AwaitTokens),
+}
+
+/// Tokens that a program on a device here is choosing.
+pub(crate) struct LaunchedTokens {
     /// Of each row and place, one after the other.
     chosen: Chosen,
     /// `i32 [rows]`: so many of the tokens of a row hold; `None`: all.
@@ -29,26 +43,56 @@ pub(crate) struct Launched {
 impl Launched {
     /// One token of each row.
     pub(crate) fn one_each(chosen: Chosen, likeliest: usize) -> Launched {
-        Launched { chosen, count: None, width: 1, likeliest }
+        Launched::Chosen(LaunchedTokens { chosen, count: None, width: 1, likeliest })
     }
 
     /// Up to `width` tokens of each row, of which the first `count` hold.
     pub(crate) fn several_each(chosen: Chosen, count: Tensor, width: usize, likeliest: usize) -> Launched {
-        Launched { chosen, count: Some(count), width, likeliest }
+        Launched::Chosen(LaunchedTokens { chosen, count: Some(count), width, likeliest })
+    }
+
+    /// What the next pipeline stage reads.
+    pub(crate) fn hidden(states: Tensor) -> Launched {
+        Launched::Hidden(states)
     }
 
     /// Rows that tokens are chosen for, those without a request among them.
     pub(crate) fn num_rows(&self) -> usize {
-        self.chosen.token.dims().first().map_or(0, |count| count / self.width.max(1))
+        match self {
+            Launched::Chosen(tokens) => {
+                tokens.chosen.token.dims().first().map_or(0, |count| count / tokens.width.max(1))
+            }
+            Launched::Hidden(states) => states.dims().first().copied().unwrap_or(0),
+            Launched::Awaited(rows, _) => *rows,
+        }
     }
 
     /// Whether drafts were verified.
     pub(crate) fn has_drafts(&self) -> bool {
-        self.count.is_some()
+        matches!(self, Launched::Chosen(LaunchedTokens { count: Some(_), .. }))
     }
 
-    /// The tokens of each row, after waiting for them.
+    /// The tokens of each row, after waiting for them; none where the next stage chooses them.
     pub(crate) fn read(self) -> Result<Vec<Vec<Picked>>, Error> {
+        match self {
+            Launched::Chosen(tokens) => tokens.read(),
+            Launched::Hidden(_) => Ok(Vec::new()),
+            Launched::Awaited(_, wait) => wait(),
+        }
+    }
+
+    /// What the next pipeline stage reads, after waiting for it; `None` where tokens are chosen.
+    pub(crate) fn states(&self) -> Result<Option<Literal>, Error> {
+        match self {
+            Launched::Hidden(states) => Ok(Some(states.to_host()?)),
+            Launched::Chosen(_) | Launched::Awaited(..) => Ok(None),
+        }
+    }
+}
+
+impl LaunchedTokens {
+    /// The tokens of each row, after waiting for them.
+    fn read(self) -> Result<Vec<Vec<Picked>>, Error> {
         let tokens = self.chosen.token.to_vec::<i32>()?;
         let numbers = self.chosen.log_probability.to_vec::<f32>()?;
         let (others, their) = match &self.chosen.likeliest {

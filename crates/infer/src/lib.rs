@@ -30,6 +30,7 @@ mod launched;
 mod load;
 mod options;
 mod pages;
+mod pipeline;
 mod request;
 mod rooms;
 mod score;
@@ -54,8 +55,9 @@ pub use engine::{DecodeCounts, Engine};
 pub use error::Error;
 pub use image_embedder::ImageEmbedder;
 pub use images::{ClassScore, ImageClassifier, ImageReader, MAX_PROMPT_IMAGES, PromptImage};
-pub use options::{DraftOptions, InferenceOptions, KvLayout};
+pub use options::{DraftOptions, InferenceOptions, KvLayout, StageHosts};
 pub use pages::PageCounts;
+pub use pipeline::StageServer;
 pub use request::{
     FinishReason, MAX_LOG_PROBABILITIES, MAX_LOGIT_BIASES, Request, RequestId, SamplingOptions, TokenEvent,
     TokenProbability,

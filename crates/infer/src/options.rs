@@ -2,9 +2,13 @@
 
 use std::path::PathBuf;
 
+use channel::Secret;
 use nn::models::RunOptions;
 use serde::{Deserialize, Serialize};
 use trace::Mesh;
+
+/// The axis of a mesh along which pipeline stages lie.
+pub(crate) const STAGE: &str = "stage";
 
 /// How sequences lie in the KV cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,10 +31,13 @@ pub struct InferenceOptions {
     pub prefill_chunk: usize,
     /// How the model is run.
     pub run: RunOptions,
-    /// The devices: heads, feed-forwards and vocabulary are split along `model`, experts along `expert`; one device if absent.
+    /// The devices: heads, feed-forwards and vocabulary are split along `model`, experts along `expert`, layers along `stage`; one
+    /// device if absent.
     pub mesh: Option<Mesh>,
+    /// Hosts that run the later pipeline stages.
+    pub stages: Option<StageHosts>,
     /// Steps that are started before the tokens of the first of them are read. If absent one, but none on the CPU, whose cores the
-    /// host needs itself. With a draft model none.
+    /// host needs itself. With a draft model none. With pipeline stages one less than there are.
     pub lookahead: Option<usize>,
     /// A model that drafts tokens.
     pub draft: Option<DraftOptions>,
@@ -53,6 +60,7 @@ impl Default for InferenceOptions {
             prefill_chunk: 512,
             run: RunOptions::default(),
             mesh: None,
+            stages: None,
             lookahead: None,
             draft: None,
             kv_layout: None,
@@ -60,6 +68,23 @@ impl Default for InferenceOptions {
             pages: None,
             host_pages: 0,
         }
+    }
+}
+
+/// Hosts that run the later pipeline stages of a model, each with devices of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageHosts {
+    /// `HOST:PORT` of each ([`StageServer`](crate::StageServer)), in the order of their layers.
+    pub addresses: Vec<String>,
+    /// The secret that all hosts share.
+    pub secret: Secret,
+}
+
+impl InferenceOptions {
+    /// Pipeline stages: those of the mesh, and those of other hosts.
+    pub(crate) fn num_stages(&self) -> usize {
+        let here = self.mesh.as_ref().and_then(|mesh| mesh.size_of(STAGE)).unwrap_or(1);
+        here.saturating_add(self.stages.as_ref().map_or(0, |hosts| hosts.addresses.len()))
     }
 }
 

@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use nn::{ShardingRules, Strategy};
+use runtime::JitSharding;
 use runtime::mesh::DeviceMesh;
-use runtime::{Backend, JitSharding};
 use trace::{Leaf, LogicalAxisRules, Mesh, PartitionSpec, Role, Tree};
 use train::{ParameterShapes, parameter_shapes};
 
@@ -36,12 +36,6 @@ impl MeshRules {
     /// Heads, feed-forwards and the vocabulary along `model`, experts along `expert`.
     pub(crate) fn new<M: Tree>(mesh: &Mesh, model: &M, site: &trace::Site) -> Result<MeshRules, Error> {
         let sharding = ShardingRules::new(mesh, Strategy::Hybrid)?;
-        if sharding.num_stages() > 1 {
-            return Err(Error::setting(
-                format!("the mesh {mesh} has pipeline stages, which only training has"),
-                format!("give model={}, or expert={0} for a model with experts", mesh.num_devices()),
-            ));
-        }
         let parameters = parameter_shapes(model);
         sharding.check(&parameters, &[], site)?;
         let logical_axes = sharding.logical_axes().clone();
@@ -88,9 +82,9 @@ impl MeshRules {
 }
 
 impl EngineSharding {
-    /// The devices of a backend.
-    pub(crate) fn new(backend: &Backend, rules: MeshRules) -> Result<EngineSharding, Error> {
-        Ok(EngineSharding { mesh: backend.mesh(rules.mesh())?, rules })
+    /// On these devices, whose mesh is that of the rules.
+    pub(crate) fn new(mesh: &Arc<DeviceMesh>, rules: MeshRules) -> EngineSharding {
+        EngineSharding { mesh: mesh.clone(), rules }
     }
 
     /// The devices.

@@ -1,6 +1,7 @@
 //! Sizes that programs are compiled for: a few, so that requests of any length find theirs.
 
 use nn::layers::CacheStart;
+use serde::{Deserialize, Serialize};
 use tensor::DType;
 use trace::Tensor;
 
@@ -16,7 +17,7 @@ pub(crate) const LEAST_PREFILL: usize = 16;
 const LEAST_CONTEXT: usize = 256;
 
 /// How sequences lie in the KV cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum CacheLayout {
     /// Each in a row of its own.
     Rows,
@@ -25,7 +26,7 @@ pub(crate) enum CacheLayout {
 }
 
 /// For how many positions that attention reads there are programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ContextSizes {
     /// For powers of two: what a program reads is gathered, or all of it is computed with.
     Doubled,
@@ -34,7 +35,7 @@ pub(crate) enum ContextSizes {
 }
 
 /// Sizes of an engine's programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StepSizes {
     /// Sequences at once.
     pub(crate) rows: usize,
@@ -197,4 +198,10 @@ pub(crate) struct ChoiceShape {
     pub(crate) biases: usize,
     /// Whether rows may choose some tokens only.
     pub(crate) is_masked: bool,
+}
+
+impl ChoiceShape {
+    /// The likeliest token of every row, and nothing else.
+    pub(crate) const GREEDY: ChoiceShape =
+        ChoiceShape { choice: Choice::Greedy, history: 0, likeliest: 0, biases: 0, is_masked: false };
 }

@@ -35,7 +35,7 @@ pub enum OpenedModel {
     /// Weights as others publish them.
     Folder {
         /// Its files.
-        folder: ModelFolder,
+        folder: Arc<ModelFolder>,
         /// What goes with them.
         text: TextParts,
         /// How it takes images, if it does.
@@ -44,10 +44,37 @@ pub enum OpenedModel {
     /// A checkpoint of a training here.
     Run {
         /// Its parameters.
-        run: TrainedModel,
+        run: Arc<TrainedModel>,
         /// What goes with them.
         text: TextParts,
     },
+}
+
+/// The parameters of a model where they are stored; threads share it.
+#[derive(Clone)]
+pub(crate) enum ModelSource {
+    Folder(Arc<ModelFolder>),
+    Run(Arc<TrainedModel>),
+}
+
+impl ModelSource {
+    pub(crate) fn config(&self) -> &ModelConfig {
+        match self {
+            ModelSource::Folder(folder) => &folder.config,
+            ModelSource::Run(run) => run.config(),
+        }
+    }
+
+    /// How the model is run: as it was trained, or as asked.
+    pub(crate) fn run_options(&self, asked: &RunOptions) -> RunOptions {
+        match self {
+            ModelSource::Folder(_) => asked.clone(),
+            ModelSource::Run(run) => {
+                let RunOptions { kv_cache, longest_sequence, .. } = *asked;
+                RunOptions { kv_cache, longest_sequence, ..run.options().clone() }
+            }
+        }
+    }
 }
 
 /// What turns text into tokens and back.
@@ -81,7 +108,7 @@ impl OpenedModel {
             let run = TrainedModel::open(&path.to_string_lossy(), options.step, options.tokenizer, options.protection)?;
             let vocabulary = run.config().vocab_size();
             let text = TextParts::new(Some(run.tokenizer().clone()), Vec::new(), None, vocabulary);
-            return Ok(OpenedModel::Run { run, text });
+            return Ok(OpenedModel::Run { run: Arc::new(run), text });
         }
         let folder = ModelFolder::open(path)?;
         let tokenizer = tokenizer_of(&folder, options.tokenizer)?;
@@ -108,7 +135,7 @@ impl OpenedModel {
         let text = TextParts::new(tokenizer, end_tokens, chat, folder.config.vocab_size());
         let text = TextParts { begin_token, ..text };
         let images = ImageReader::open(path, &folder.json)?;
-        Ok(OpenedModel::Folder { folder, text, images })
+        Ok(OpenedModel::Folder { folder: Arc::new(folder), text, images })
     }
 
     fn text(&self) -> &TextParts {
@@ -139,7 +166,7 @@ impl OpenedModel {
     pub fn run(&self) -> Option<&TrainedModel> {
         match self {
             OpenedModel::Folder { .. } => None,
-            OpenedModel::Run { run, .. } => Some(run),
+            OpenedModel::Run { run, .. } => Some(run.as_ref()),
         }
     }
 
@@ -199,12 +226,14 @@ impl OpenedModel {
 
     /// How the model is run: as it was trained, or as asked.
     pub(crate) fn run_options(&self, asked: &RunOptions) -> RunOptions {
+        self.weights().run_options(asked)
+    }
+
+    /// Its parameters where they are stored.
+    pub(crate) fn weights(&self) -> ModelSource {
         match self {
-            OpenedModel::Folder { .. } => asked.clone(),
-            OpenedModel::Run { run, .. } => {
-                let RunOptions { kv_cache, longest_sequence, .. } = *asked;
-                RunOptions { kv_cache, longest_sequence, ..run.options().clone() }
-            }
+            OpenedModel::Folder { folder, .. } => ModelSource::Folder(folder.clone()),
+            OpenedModel::Run { run, .. } => ModelSource::Run(run.clone()),
         }
     }
 

@@ -114,6 +114,7 @@ pub(crate) struct GivenPrompt {
 }
 
 /// The part of it that stands in some tokens of a prompt.
+#[derive(Clone, Debug)]
 pub(crate) struct GivenChunk {
     /// `[tokens, width]`.
     pub(crate) states: Vec<f32>,

@@ -6,7 +6,7 @@ use nn::models::LanguageModel;
 use tensor::{DType, Spec};
 use trace::Tensor;
 
-use super::{DecodeInput, DecodeShape, ModelSteps, Prefill, PrefillShape, RowChoice, Steps, VerifyInput};
+use super::{DecodeInput, DecodeShape, ModelSteps, Prefill, PrefillShape, RowChoice, Steps, VerifyInput, no_draft};
 use crate::choose::Choice;
 use crate::draft::DraftRows;
 use crate::error::Error;
@@ -20,13 +20,11 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
         let go_on = AtomicBool::new(false);
         let (drafts, sizes) = (self.num_drafts(), self.sizes);
         let (contexts, lengths, batches) = (sizes.all_contexts(drafts), sizes.prefills(), sizes.all_decode_rows());
-        let shapes = [Choice::Greedy, Choice::Drawn, Choice::Filtered].map(|choice| ChoiceShape {
-            choice,
-            history: 0,
-            likeliest: 0,
-            biases: 0,
-            is_masked: false,
-        });
+        let choices: &[Choice] = match self.part.is_last() {
+            true => &[Choice::Greedy, Choice::Drawn, Choice::Filtered],
+            false => &[Choice::Greedy],
+        };
+        let shapes = choices.iter().map(|&choice| ChoiceShape { choice, ..ChoiceShape::GREEDY });
         let all = shapes.len() * contexts.len() * (lengths.len() + batches.len());
         let mut done = 0;
         let sampling = SamplingOptions::default();
@@ -37,19 +35,27 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
                 // A prefill has more than half as many tokens as it computes.
                 for &length in lengths.iter().filter(|&&length| sizes.context(length / 2 + 1) <= context) {
                     let tokens = vec![0; length];
-                    let prefill =
-                        |given| Prefill { row: 0, filled: 0, tokens: &tokens, given, table: &[], choice: row() };
-                    if let Some(width) = self.given_width {
+                    let prefill = |given| Prefill {
+                        row: 0,
+                        filled: 0,
+                        tokens: &tokens,
+                        given,
+                        table: &[],
+                        choice: row(),
+                        hidden: None,
+                    };
+                    if let Some(width) = self.given_width.filter(|_| self.part.is_first()) {
                         let states = vec![0.0; length * width];
                         let given = GivenChunk { states, is_given: vec![false; length], width };
-                        let input = self.prefill_input(&prefill(Some(given)), shape, context)?;
+                        let input = self.empty_prefill_input(&prefill(Some(given)), shape, context)?;
                         let input = (rows.clone(), self.model.clone(), input);
                         let shape = PrefillShape { context, choice: shape, has_given: true };
                         self.prefill_program(shape).prepare(&input, &go_on)?;
                     }
-                    let input = (rows.clone(), self.model.clone(), self.prefill_input(&prefill(None), shape, context)?);
+                    let input = self.empty_prefill_input(&prefill(None), shape, context)?;
+                    let input = (rows.clone(), self.model.clone(), input);
                     if let Some(drafter) = &mut self.drafter {
-                        drafter.warm_up_prefill(input.2.for_draft(), context)?;
+                        drafter.warm_up_prefill(input.2.for_draft()?, context)?;
                     }
                     let shape = PrefillShape { context, choice: shape, has_given: false };
                     self.prefill_program(shape).prepare(&input, &go_on)?;
@@ -65,7 +71,8 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
                             self.decode_program(decode).prepare(&input, &go_on)?;
                         }
                         Some(drafter) => {
-                            let DecodeInput { rows: places, is_active, choice, table } = input.clone();
+                            let DecodeInput { rows: places, is_active, choice, table, .. } = input.clone();
+                            let choice = choice.ok_or_else(no_draft)?;
                             let (token, filled) = (rows.token.clone(), rows.filled.clone());
                             let of_draft = DraftRows { rows: places, token, filled, is_active, choice, table };
                             drafter.warm_up_draft(of_draft, count, context, shape, drafts)?;

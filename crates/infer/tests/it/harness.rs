@@ -7,7 +7,7 @@ use infer::{
     Engine, FinishReason, InferenceOptions, OpenOptions, OpenedModel, RequestId, TokenEvent, TokenProbability,
 };
 use nn::hf::{self, Family, ModelConfig};
-use nn::models::{Llama, RunOptions};
+use nn::models::{Gpt2, Llama, RunOptions};
 use runtime::config::{Config, Mode, Target};
 use runtime::{Backend, TreeArrays};
 use testkit::{Needed, repository, require};
@@ -56,19 +56,28 @@ pub(crate) fn engine(backend: &Backend, folder: &Path, options: &InferenceOption
     Engine::load(backend, &opened(folder), options).unwrap()
 }
 
-/// Writes a folder with a small Llama: random weights, of which a share is random anew.
+/// Writes a folder with a small model: random weights, of which a share is random anew.
 pub(crate) fn write_llama(into: &Path, config: &str, noise: f32) {
     std::fs::write(into.join("config.json"), config).unwrap();
-    let ModelConfig::Llama(config) = ModelConfig::parse(config).unwrap() else { panic!("a Llama") };
+    let config = ModelConfig::parse(config).unwrap();
+    let family = config.family();
+    let options = RunOptions::default();
+    match config {
+        ModelConfig::Llama(config) => write(into, family, noise, move |key| Llama::init(key, &config, &options)),
+        ModelConfig::Gpt2(config) => write(into, family, noise, move |key| Gpt2::init(key, &config, &options)),
+        ModelConfig::Gemma4(_) => panic!("a Llama or GPT-2"),
+    }
+}
+
+fn write<M: Tree + 'static>(into: &Path, family: Family, noise: f32, draw: impl Fn(&Key) -> M + 'static) {
     let mut init = cpu().jit(move |(key, other): &(Key, Key)| {
-        let draw = |key: &Key| Llama::init(key, &config, &RunOptions::default());
         let (model, mut other) = (draw(key), draw(other).leaves().into_iter());
         model.map_leaves(|leaf| other.next().map_or(leaf.clone(), |other| leaf + &(&other * f64::from(noise))))
     });
     let key = |seed: u32| Key::from_data(&Tensor::from([seed, 9]));
     let model = init.call((key(7), key(8))).unwrap();
     let params: Vec<_> = model.to_literals().unwrap().into_iter().map(|(_, literal)| literal).collect();
-    hf::save(into, Family::Llama, &model, &params, u64::MAX).unwrap();
+    hf::save(into, family, &model, &params, u64::MAX).unwrap();
 }
 
 /// What came of a request.

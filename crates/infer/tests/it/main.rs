@@ -12,3 +12,4 @@ mod paging;
 mod schedules;
 mod serving;
 mod speech;
+mod stages;
