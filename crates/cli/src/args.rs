@@ -29,7 +29,7 @@ pub(crate) use accuracy::{AccuracyArgs, CalibrateArgs, FrontEnd};
 pub(crate) use classify::ClassifyArgs;
 pub(crate) use cost::CostArgs;
 pub(crate) use embed::{EmbedArgs, VectorArgs};
-pub(crate) use generate::{BenchArgs, GenerateArgs, ModelArgs, SamplingArgs, ServeArgs};
+pub(crate) use generate::{BenchArgs, GenerateArgs, ModelArgs, SamplingArgs, ServeArgs, StageArgs};
 pub(crate) use health::{DiagnoseArgs, HangArgs};
 #[cfg(feature = "cloud")]
 pub(crate) use job::{JobArgs, JobCommand};
@@ -133,6 +133,8 @@ pub(crate) enum Command {
     Transcribe(TranscribeArgs),
     /// Serve a model over HTTP with OpenAI's API.
     Serve(ServeArgs),
+    /// Run a pipeline stage of a model for `tpu serve`, `generate` or `bench --stages` on another host.
+    Stage(StageArgs),
     /// Measure how fast a model answers: tokens a second, time to the first token and of each further one.
     Bench(BenchArgs),
     /// Write a trained model as a Hugging Face folder, which transformers, vLLM and `tpu quantize` read.

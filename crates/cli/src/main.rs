@@ -87,6 +87,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Classify(args) => commands::classify::run(&args, &output),
         Command::Transcribe(args) => commands::transcribe::run(&args, &output),
         Command::Serve(args) => commands::serve::run(&args, &output),
+        Command::Stage(args) => commands::stage::run(&args, &output),
         Command::Bench(args) => commands::bench::run(&args, &output),
         Command::Export(args) => commands::export::run(&args, &output),
         Command::Quantize(args) => commands::quantize::run(&args, &output),

@@ -66,9 +66,13 @@ pub(crate) struct ModelArgs {
     /// Precision of a folder's parameters and activations: f32, or bf16.
     #[arg(long, default_value = "f32")]
     pub(crate) precision: DTypePolicy,
-    /// Devices, as in model=4 or expert=8: heads and feed-forwards are split along model, experts along expert; default: one device.
+    /// Devices, as in model=4 or stage=2,model=4: heads and feed-forwards are split along model, experts along expert, layers along
+    /// stage; default: one device.
     #[arg(long, value_name = "AXES")]
     pub(crate) mesh: Option<Mesh>,
+    /// Hosts that run the later pipeline stages with `tpu stage`, in the order of their layers: HOST:PORT,HOST:PORT.
+    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
+    pub(crate) stages: Vec<String>,
     /// Folder of a smaller model with the same tokenizer, which drafts tokens: speculative decoding.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) draft: Option<PathBuf>,
@@ -206,4 +210,26 @@ pub(crate) struct ServeArgs {
     pub(crate) embed: VectorArgs,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StageArgs {
+    /// Folder or file of the model: the same as on the first host.
+    pub(crate) folder: String,
+    /// Address to listen on, HOST:PORT; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8470")]
+    pub(crate) listen: String,
+    /// Devices of this host, as in model=8; default: one device.
+    #[arg(long, value_name = "AXES")]
+    pub(crate) mesh: Option<Mesh>,
+    /// Device: auto, tpu, gpu, cpu, or a plugin's file; default: that of the configuration.
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
+    /// Checkpoint of a run; default: the newest good one.
+    #[arg(long, value_name = "STEP")]
+    pub(crate) step: Option<u64>,
+    #[command(flatten)]
+    pub(crate) keys: CheckpointKeyArgs,
+    #[command(flatten)]
+    pub(crate) config: ConfigFileArgs,
 }

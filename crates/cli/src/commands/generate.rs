@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use infer::{
     ChatTemplate, DraftOptions, Engine, FinishReason, InferenceOptions, KvLayout, Message, OpenOptions, OpenedModel,
-    OutputFormat, PromptImage, Request, RequestId, SamplingOptions, TokenEvent, TokenProbability,
+    OutputFormat, PromptImage, Request, RequestId, SamplingOptions, StageHosts, TokenEvent, TokenProbability,
 };
 use nn::LayerIteration;
 use nn::layers::KvCacheDType;
 use nn::models::RunOptions;
 use runtime::Backend;
 use runtime::config::Config;
+use runtime::distributed::Secret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -175,6 +176,10 @@ pub(super) fn device_config(args: &ModelArgs) -> Result<Config, Failure> {
 /// How a model is served, but for sizes.
 pub(super) fn engine_options(args: &ModelArgs) -> Result<InferenceOptions, Failure> {
     let draft = args.draft.clone().map(|folder| DraftOptions { folder, tokens: args.draft_tokens });
+    let stages = match args.stages.is_empty() {
+        true => None,
+        false => Some(StageHosts { addresses: args.stages.clone(), secret: secret()? }),
+    };
     let kv_layout = args.kv_layout.as_deref().map(|name| {
         serde_json::from_value::<KvLayout>(Value::String(name.into()))
             .map_err(|_| Failure::new(format!("--kv-layout {name} is no layout")).hint("give pages or rows"))
@@ -182,6 +187,7 @@ pub(super) fn engine_options(args: &ModelArgs) -> Result<InferenceOptions, Failu
     Ok(InferenceOptions {
         run: run_options(args)?,
         mesh: args.mesh.clone(),
+        stages,
         draft,
         kv_layout: kv_layout.transpose()?,
         page_size: args.page_size,
@@ -189,6 +195,11 @@ pub(super) fn engine_options(args: &ModelArgs) -> Result<InferenceOptions, Failu
         host_pages: args.kv_host_pages,
         ..InferenceOptions::default()
     })
+}
+
+/// The secret that the hosts of a pipeline share.
+pub(super) fn secret() -> Result<Secret, Failure> {
+    Secret::from_environment(|name| std::env::var(name).ok()).map_err(Failure::new)
 }
 
 /// How a model is run.

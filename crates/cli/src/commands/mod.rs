@@ -60,6 +60,7 @@ pub(crate) mod setup;
 mod slices;
 #[cfg(feature = "cloud")]
 pub(crate) mod ssh;
+pub(crate) mod stage;
 pub(crate) mod train;
 pub(crate) mod transcribe;
 pub(crate) mod tune;
