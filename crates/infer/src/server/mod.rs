@@ -70,7 +70,7 @@ impl InferenceServer {
         let metrics = ServerMetrics::new(&registry);
         let source = Arc::new(source);
         let worker = Worker::start(backend, &source, &options, metrics.clone(), progress)?;
-        let shared = Shared::new(source, options, worker.orders(), metrics, registry);
+        let shared = Shared::new(source, options, (worker.orders(), worker.failure()), metrics, registry);
         Ok(InferenceServer { listener, shared: Arc::new(shared), worker })
     }
 

@@ -2,9 +2,9 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     open: Arc<AtomicUsize>,
     next: AtomicU64,
     has_failed: AtomicBool,
+    /// Why the engine ended, and what helps.
+    failure: Arc<OnceLock<String>>,
 }
 
 /// An answer that says what is wrong.
@@ -133,7 +135,7 @@ impl Shared {
     pub(crate) fn new(
         source: Arc<OpenedModel>,
         options: ServerOptions,
-        orders: Sender<Order>,
+        (orders, failure): (Sender<Order>, Arc<OnceLock<String>>),
         metrics: ServerMetrics,
         registry: Registry,
     ) -> Shared {
@@ -146,12 +148,20 @@ impl Shared {
             open: Arc::default(),
             next: AtomicU64::new(0),
             has_failed: AtomicBool::new(false),
+            failure,
         }
     }
 
     /// Whether the engine ended.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// What is said to those whose requests were running when the engine ended.
+    fn ended(&self) -> Refusal {
+        self.has_failed.store(true, Ordering::Relaxed);
+        let why = self.failure.get().map_or(String::new(), |why| format!(": {why}"));
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the engine ended{why}"))
     }
 
     /// Takes nothing more.
@@ -186,10 +196,7 @@ impl Shared {
                 format!("{most} requests are open already; try again later"),
             ));
         }
-        let gone = || {
-            self.has_failed.store(true, Ordering::Relaxed);
-            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the engine ended")
-        };
+        let gone = || self.ended();
         let prompt = request.prompt.len();
         let ((to, events), (refused, answer)) = (unbounded_channel(), oneshot::channel());
         let begun = Instant::now();
@@ -244,10 +251,7 @@ impl Shared {
         for mut one in taken {
             let mut answer = OpenAnswer::default();
             while answer.finish.is_none() {
-                let Some(event) = one.events.recv().await else {
-                    self.has_failed.store(true, Ordering::Relaxed);
-                    return Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the engine ended"));
-                };
+                let Some(event) = one.events.recv().await else { return Err(self.ended()) };
                 if answer.tokens.is_empty() {
                     self.metrics.first_token(one.begun.elapsed());
                 }
@@ -289,7 +293,10 @@ impl Shared {
                     if is_done {
                         return None;
                     }
-                    let event = taken.events.recv().await?;
+                    let Some(event) = taken.events.recv().await else {
+                        let value = json!({"error": {"message": shared.ended().message, "type": "server_error"}});
+                        return Some((value, (taken, false, true, calls)));
+                    };
                     if is_first {
                         shared.metrics.first_token(taken.begun.elapsed());
                     }

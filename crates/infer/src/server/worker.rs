@@ -1,8 +1,8 @@
 //! The thread of the engine: it takes orders between steps, and sends tokens to those who asked.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use runtime::Backend;
@@ -40,6 +40,8 @@ enum Told {
 /// The thread that has the engine.
 pub(crate) struct Worker {
     orders: Sender<Order>,
+    /// Why the engine ended, and what helps.
+    failure: Arc<OnceLock<String>>,
     thread: JoinHandle<Result<(), Error>>,
 }
 
@@ -55,6 +57,8 @@ impl Worker {
         let (orders, taken) = mpsc::channel();
         let (told, steps) = mpsc::channel::<Told>();
         let (backend, source, options) = (backend.clone(), source.clone(), options.clone());
+        let failure = Arc::new(OnceLock::new());
+        let theirs = failure.clone();
         let thread = std::thread::Builder::new().name("engine".into()).stack_size(STACK_BYTES).spawn(move || {
             let engine = match ready(&backend, &source, &options, &told) {
                 Ok(engine) => engine,
@@ -65,13 +69,13 @@ impl Worker {
             };
             metrics.ready(&engine);
             let _ = told.send(Told::Ready);
-            serve(engine, &taken, &metrics)
+            serve(engine, &taken, &metrics, &theirs)
         });
         let thread = thread.map_err(|error| Error::setting(format!("a thread: {error}"), "end other processes"))?;
         loop {
             match steps.recv() {
                 Ok(Told::Doing(step)) => progress(&step),
-                Ok(Told::Ready) => return Ok(Worker { orders, thread }),
+                Ok(Told::Ready) => return Ok(Worker { orders, failure, thread }),
                 Ok(Told::Failed(error)) => return Err(error),
                 Err(_) => return Err(Error::setting("the engine panicked while it was loaded", "report this")),
             }
@@ -80,6 +84,11 @@ impl Worker {
 
     pub(crate) fn orders(&self) -> Sender<Order> {
         self.orders.clone()
+    }
+
+    /// Why the engine ended, if it did.
+    pub(crate) fn failure(&self) -> Arc<OnceLock<String>> {
+        self.failure.clone()
     }
 
     /// Ends the thread, after the others dropped their senders.
@@ -106,7 +115,17 @@ fn ready(
     Ok(engine)
 }
 
-fn serve(mut engine: Engine, orders: &Receiver<Order>, metrics: &ServerMetrics) -> Result<(), Error> {
+fn serve(
+    mut engine: Engine,
+    orders: &Receiver<Order>,
+    metrics: &ServerMetrics,
+    failure: &OnceLock<String>,
+) -> Result<(), Error> {
+    // Said before those who ask are left alone.
+    let failed = |error: &Error| {
+        let remedy = error.remedy().map_or(String::new(), |remedy| format!("; {remedy}"));
+        let _ = failure.set(format!("{error}{remedy}"));
+    };
     let mut asking: HashMap<RequestId, UnboundedSender<TokenEvent>> = HashMap::new();
     loop {
         // Without anything to do, the thread sleeps until it is told something.
@@ -143,7 +162,7 @@ fn serve(mut engine: Engine, orders: &Receiver<Order>, metrics: &ServerMetrics) 
             engine.cancel(id);
             metrics.cancelled();
         }
-        for event in engine.step()? {
+        for event in engine.step().inspect_err(failed)? {
             let (id, is_last) = (event.id, event.finish.is_some());
             metrics.token(&event);
             if let Some(to) = asking.get(&id) {

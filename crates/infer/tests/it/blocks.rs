@@ -51,7 +51,9 @@ fn files_in_blocks_give_the_tokens_of_unpacked_ones() {
     let options = InferenceOptions { prefill_chunk: 64, ..sized(5, 100) };
     let in_blocks = answers(&mut engine(&backend, &path, &options));
     // On a mesh codes and scales lie apart.
-    let on_mesh = InferenceOptions { mesh: Some("model=2".parse().unwrap()), ..options };
-    assert_eq!(in_blocks, answers(&mut engine(&cpus(2), &path, &on_mesh)));
+    for mesh in ["model=2", "stage=2"] {
+        let on_mesh = InferenceOptions { mesh: Some(mesh.parse().unwrap()), ..options.clone() };
+        assert_eq!(in_blocks, answers(&mut engine(&cpus(2), &path, &on_mesh)), "{mesh}");
+    }
     any_schedule_gives_each_request_what_it_gets_alone(&backend, &path, &crowded(5, 100), 0..1);
 }

@@ -37,6 +37,7 @@ fn the_youngest_gives_up_its_pages_and_its_tokens_stay_the_same() {
     // Each needs 10 pages at its end, of 15.
     let options = crowded(3, 100);
     let on_mesh = InferenceOptions { mesh: Some("model=2".parse().unwrap()), ..options.clone() };
+    let on_stages = InferenceOptions { mesh: Some("stage=2".parse().unwrap()), ..options.clone() };
     let ahead = InferenceOptions { lookahead: Some(2), ..options.clone() };
     let with_host = |options: &InferenceOptions| InferenceOptions { host_pages: 20, ..options.clone() };
     let (on_host, on_mesh_and_host, ahead_and_host) = (with_host(&options), with_host(&on_mesh), with_host(&ahead));
@@ -44,6 +45,7 @@ fn the_youngest_gives_up_its_pages_and_its_tokens_stay_the_same() {
         (&backend, options),
         (&backend, ahead),
         (&devices, on_mesh),
+        (&devices, on_stages),
         (&backend, on_host),
         (&backend, ahead_and_host),
         (&devices, on_mesh_and_host),
