@@ -19,6 +19,7 @@ const LENGTH_BYTES: usize = 4;
 
 /// What a stage is to do. It goes from the first stage to the last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(clippy::large_enum_variant, reason = "a few are on their way at a time")]
 pub(super) enum StageOrder {
     /// Nothing: the stage before is there.
     Alive,
