@@ -1,8 +1,8 @@
-//! `tpu generate`, `bench`, `eval --task` and `serve` on a small Llama.
+//! `tpu generate`, `bench`, `eval --task`, `serve` and `stage` on a small Llama.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -62,6 +62,37 @@ fn speed_and_tasks_are_measured() {
     assert!(neither.stderr.contains("--data"), "{}", neither.stderr);
 }
 
+/// A process that is ready, and what it says then.
+fn started(bench: &Bench, args: &[&str]) -> (Child, Value) {
+    let mut child = bench.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    while !said.trim_end().ends_with('}') {
+        assert!(stdout.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    (child, serde_json::from_str(&said).unwrap())
+}
+
+#[test]
+fn two_hosts_write_what_one_writes() {
+    let bench = Bench::bare();
+    let folder = model(&bench, "model", None);
+    let generate = ["generate", arg(&folder), "--prompt", "the chip", "-n", "12", "--tokenizer", "bytes", "-d", "cpu"];
+    let greedy = [&generate[..], &["--temperature", "0"]].concat();
+    let alone = bench.json(&greedy);
+    let (mut host, record) =
+        started(&bench, &["stage", arg(&folder), "--listen", "127.0.0.1:0", "-d", "cpu", "--json"]);
+    let on_both = [&greedy[..], &["--stages", record["address"].as_str().unwrap()]].concat();
+    assert_eq!(bench.json(&on_both)["tokens"], alone["tokens"]);
+    // The host takes the next engine when one has gone.
+    assert_eq!(bench.json(&on_both)["text"], alone["text"]);
+    kill_process(Pid::from_child(&host), Signal::TERM).unwrap();
+    assert!(host.wait().unwrap().success());
+    let gone = bench.expect(2, &on_both);
+    assert!(gone.stderr.contains(record["address"].as_str().unwrap()), "{}", gone.stderr);
+    assert!(gone.stderr.contains("hint: "), "{}", gone.stderr);
+}
+
 #[test]
 fn a_server_that_is_told_to_stop_ends_what_it_began() {
     let bench = Bench::bare();
@@ -80,14 +111,7 @@ fn a_server_that_is_told_to_stop_ends_what_it_began() {
         "--name",
         "m",
     ];
-    let mut command = bench.command(&args);
-    let mut server = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = String::new();
-    let mut stdout = BufReader::new(server.stdout.take().unwrap());
-    while !said.trim_end().ends_with('}') {
-        assert!(stdout.read_line(&mut said).unwrap() > 0, "{said}");
-    }
-    let record: Value = serde_json::from_str(&said).unwrap();
+    let (mut server, record) = started(&bench, &args);
     let address = record["address"].as_str().unwrap().trim_start_matches("http://").to_string();
     let body =
         json!({"model": "m", "prompt": "x", "max_tokens": 60, "temperature": 0, "ignore_eos": true, "stream": true});

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tensor::DType;
-use trace::{CompileTarget, Key, RematPolicy, Tensor, Tree, custom_vjp, optimization_barrier, vjp};
+use trace::{CompileTarget, Key, RematPolicy, Tensor, Tree};
 
 use crate::init::Init;
 use crate::layers::{Bias, Linear};
@@ -55,20 +55,6 @@ fn inside(y: Tensor) -> Tensor {
     }
 }
 
-/// The activation. On GPUs its gradient computes it again from its input, which is saved anyway: the compiler would otherwise write what
-/// is in between for each layer, such as the hyperbolic tangent of a GELU, and read it back.
-#[track_caller]
-fn activated(x: &Tensor, activation: Activation) -> Tensor {
-    match trace::current_target() {
-        CompileTarget::Cuda => custom_vjp(
-            x,
-            |x| activation.apply(x),
-            move |x, _, ct| vjp(|x: &Tensor| activation.apply(x), &optimization_barrier(x)).1(ct),
-        ),
-        CompileTarget::Any | CompileTarget::Cpu => activation.apply(x),
-    }
-}
-
 /// What follows the gate. On GPUs the backward pass computes the product with the gate again in the pass over gates that the gradient
 /// needs: fewer tensors of this size are kept for each layer, in the same time.
 #[track_caller]
@@ -118,8 +104,7 @@ impl FeedForward {
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> Tensor {
         trace::scope("feed_forward", || {
-            let up = self.up.apply_as(x, ["embed", "mlp"]).named("up");
-            let y = activated(&up, self.activation);
+            let y = self.activation.apply(&self.up.apply_as(x, ["embed", "mlp"]).named("up"));
             self.down.apply_as(&inside(y), ["mlp", "embed"]).named("feed_forward_output")
         })
     }
