@@ -222,8 +222,8 @@ pub(crate) struct StageArgs {
     /// Devices of this host, as in model=8; default: one device.
     #[arg(long, value_name = "AXES")]
     pub(crate) mesh: Option<Mesh>,
-    /// Device: auto, tpu, gpu, cpu, or a plugin's file; default: that of the configuration.
-    #[arg(long, value_name = "DEVICE")]
+    /// Device: auto, cpu, cuda, tpu, or a plugin's path.
+    #[arg(long, short, value_name = "DEVICE")]
     pub(crate) device: Option<String>,
     /// Checkpoint of a run; default: the newest good one.
     #[arg(long, value_name = "STEP")]

@@ -118,7 +118,7 @@ fn cases() -> Vec<Case> {
     add(composites::GROUPED_MATMUL_GRADIENT, "", grouped::decomposition_of_gradient(&GROUPED, "tgmm"));
     add(composites::PAGED_ATTENTION, "group = 4 : i64, scale = 0.125 : f32", paged::decomposition(&PAGED, "paged"));
     for (codes, name) in [(DType::I8, "paged_i8"), (DType::I4, "paged_i4"), (DType::F8E4M3FN, "paged_f8")] {
-        let codes = PagedAttention { codes, queries: 8, ..PAGED };
+        let codes = PagedAttention { codes, queries: 16, ..PAGED };
         add(composites::PAGED_ATTENTION, "group = 4 : i64, scale = 0.125 : f32", paged::decomposition(&codes, name));
     }
     let sinks = PagedAttention { chunk: Some(200), sinks: AttentionSinks::Present, ..PAGED };
@@ -127,7 +127,7 @@ fn cases() -> Vec<Case> {
     let odd = PagedAttention { group: 3, queries: 48, window: Some(100), chunk: None, ..sinks };
     let attributes = "group = 3 : i64, scale = 0.125 : f32, window = 100 : i64";
     add(composites::PAGED_ATTENTION, attributes, paged::decomposition(&odd, "paged_odd"));
-    let latent = PagedAttention { kv_heads: 1, group: 16, queries: 8, depth: 512, rotary: Some(64), ..PAGED };
+    let latent = PagedAttention { kv_heads: 1, group: 16, queries: 16, depth: 512, rotary: Some(64), ..PAGED };
     let attributes = "group = 16 : i64, scale = 0.125 : f32";
     for (codes, name) in [(DType::BF16, "paged_latent"), (DType::I8, "paged_latent_i8")] {
         let latent = PagedAttention { codes, ..latent.clone() };
