@@ -11,6 +11,10 @@ pub(crate) const LOSS: &str = "loss";
 /// Share of the rate of a plain matmul that a kernel of the loss reaches: its exponentials are not all hidden. By the
 /// compiler's static cycles of both (`docs/kernel-cycles.md`), on MXUs of 128 and of 256 rows.
 const LOSS_REACH: [f64; 2] = [0.95, 0.87];
+/// Vector operations that widen a code and bring it into the matrix units, as slots that pass meanwhile. By the static cycles of
+/// 8 by 4096 by 4096 and 8 by 8192 by 28672 on v5p, v6e and TPU7x (`benchmarks/results/quant-tpu.md`): 2.2 to 3.7.
+pub(crate) const OPS_PER_CODE: f64 = 2.6;
+
 /// What a kernel computes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelWork {

@@ -2,7 +2,7 @@
 
 use xla::{HloModule, InstructionId, Opcode, PrimitiveType, Shape};
 
-use crate::kernel_work::{GROUPED, KernelOrder, KernelWork, LOSS};
+use crate::kernel_work::{GROUPED, KernelOrder, KernelWork, LOSS, OPS_PER_CODE};
 use crate::serving_kernels;
 use crate::work::Matmul;
 
@@ -14,10 +14,6 @@ const BACKWARD_OPS_PER_SCORE: f64 = 6.0;
 /// Simple vector operations for each logit of the loss, beside the exponential: subtraction, maximum or multiplication, where the label
 /// is, sums.
 const OPS_PER_LOGIT: f64 = 7.0;
-
-/// Vector operations that widen a code and bring it into the matrix units, as slots that pass meanwhile. By the static cycles of
-/// 8 by 4096 by 4096 and 8 by 8192 by 28672 on v5p, v6e and TPU7x (`benchmarks/results/quant-tpu.md`): 2.2 to 3.7.
-pub(crate) const OPS_PER_CODE: f64 = 2.6;
 /// Vector operations for each number of a group's partial sum: the correction, the scale, the sum.
 const OPS_PER_PARTIAL_SUM: f64 = 3.0;
 

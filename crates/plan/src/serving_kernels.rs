@@ -2,8 +2,7 @@
 
 use xla::{HloModule, InstructionId, PrimitiveType, Shape};
 
-use crate::kernel_work::{KernelOrder, KernelWork};
-use crate::kernels::OPS_PER_CODE;
+use crate::kernel_work::{KernelOrder, KernelWork, OPS_PER_CODE};
 use crate::work::Matmul;
 
 /// Vector operations for each number of a group's partial sum: conversion, scale, sum.
