@@ -45,6 +45,6 @@ pub use one_hot::one_hot_indexing;
 pub use one_hot_rows::one_hot_rows;
 pub use optimizer::ProgramOptimizer;
 pub use precision::ComputePrecision;
-pub use rematerialize::{GradientCheckpointing, RematExtent, Rematerialized, rematerialize};
+pub use rematerialize::{GradientCheckpointing, RematExtent, Rematerialized, inlined_but_kernels, rematerialize};
 pub use step::RewriteStep;
 pub use target::TargetInfo;

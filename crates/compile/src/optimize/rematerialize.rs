@@ -95,12 +95,16 @@ pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, 
     Ok((made.module, RewriteStep::new(NAME, made.stacks, detail)))
 }
 
+/// The program without calls, all but what becomes a kernel: that costs what the kernel costs.
+pub fn inlined_but_kernels(module: &Verified) -> Result<Verified, CompileError> {
+    let kernels = [FLASH, FLASH_BACKWARD, GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT];
+    let options = Options { partitioned: Partitioned::Yes, keep_composites: &kernels, ..Options::default() };
+    Ok(passes::apply(module.clone(), &[INLINE], &options)?.0)
+}
+
 /// The program with activations rematerialized; `None` where no loop saves any for another.
 pub fn rematerialize(module: &Verified, extent: RematExtent) -> Result<Option<Rematerialized>, CompileError> {
-    // What becomes a kernel costs what the kernel costs.
-    let kernels = [FLASH, FLASH_BACKWARD, GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT];
-    let inlining = Options { partitioned: Partitioned::Yes, keep_composites: &kernels, ..Options::default() };
-    let mut module = passes::apply(module.clone(), &[INLINE], &inlining)?.0.into_inner();
+    let mut module = inlined_but_kernels(module)?.into_inner();
     let name = module.entry().map(|func| func.name.clone());
     let Some(func) = module.funcs.iter_mut().find(|func| Some(&func.name) == name.as_ref()) else { return Ok(None) };
     let (stacks, bytes) = rewrite(func, extent);

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use compile::Program;
+use compile::optimize::inlined_but_kernels;
 use hlo::{Attrs, Definition, ElementType, Func, NewOp, Op, OpId, OpKind, OpName, TensorType, Type, Value};
 use tensor::DType;
 
@@ -11,7 +12,6 @@ use super::{FixKind, Proposal, Situation, entry};
 use crate::error::Error;
 use crate::memory::{BufferClass, arguments};
 use crate::quality::{INT4_COST, INT8_COST};
-use crate::search::inlined;
 
 /// Smaller weights are left alone: biases, norms, routers.
 const LEAST_BYTES: u64 = 1 << 20;
@@ -35,7 +35,7 @@ fn propose(
     if situation.arguments.iter().any(|argument| argument.class == BufferClass::OptimizerState) {
         return Ok(None);
     }
-    let program = Program::from_module(inlined(situation.program.verified())?);
+    let program = Program::from_module(inlined_but_kernels(situation.program.verified())?);
     let classes = arguments(program.module());
     let changed = entry::edit(&program, |func| {
         let mut changed = false;

@@ -23,5 +23,4 @@ pub use model::{ModelChoice, ModelFigures, ModelSource, ModelStep, WriteStep, ch
 pub use roles::{ArgumentRole, BatchName, ProgramBatch, Roles, StepKind};
 pub use rules::MeshShape;
 pub use run::{Confirm, Progress, SearchOptions, search};
-pub(crate) use source::inlined;
 pub use source::{OneProgram, ProgramSource};

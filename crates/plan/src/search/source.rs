@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use compile::Program;
-use hlo::passes::{self, INLINE, Options, Partitioned};
+use compile::optimize::inlined_but_kernels;
+use hlo::passes;
 use hlo::{Attr, DYNAMIC, Keyword, Op, OpKind, Type, Verified};
-use kernel::composites::{FLASH, FLASH_BACKWARD, GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT};
+use kernel::composites::{GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT};
 
 use super::candidate::{Candidate, PrecisionChoice, ShardingChoice, Variant};
 use super::facts::{Facts, REFERENCE_BATCH};
@@ -68,7 +69,7 @@ impl OneProgram {
         let devices = partitions(&original).filter(|devices| *devices > 1);
         let reference_batch = batch.size.unwrap_or(REFERENCE_BATCH);
         let reference = match batch.size {
-            Some(_) => inlined(&original)?,
+            Some(_) => inlined_but_kernels(&original)?,
             None => passes::specialize(&original, &arguments(&func.inputs, reference_batch), None)?,
         };
         let func = reference.entry().ok_or_else(|| Error::no_entry(&reference))?;
@@ -149,13 +150,6 @@ fn partitions(module: &Verified) -> Option<u64> {
     let mesh = module.meshes.iter().filter_map(|mesh| u64::try_from(mesh.mesh.device_count()?).ok()).max();
     let said = module.attrs.get("mhlo.num_partitions").and_then(Attr::as_int).and_then(|n| u64::try_from(n).ok());
     mesh.max(said)
-}
-
-pub(crate) fn inlined(module: &Verified) -> Result<Verified, Error> {
-    // What becomes a kernel costs what the kernel costs.
-    let kernels = [FLASH, FLASH_BACKWARD, GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT];
-    let options = Options { partitioned: Partitioned::Yes, keep_composites: &kernels, ..Options::default() };
-    Ok(passes::apply(module.clone(), &[INLINE], &options)?.0)
 }
 
 /// Whether an op is a matmul of rows with the matrices of their groups, or its gradient.
