@@ -68,24 +68,40 @@ macro_rules! near {
     };
 }
 
-/// The walk along both panels, and the store of the sums. `$more` goes between the last dot products.
+/// Keeps instructions of tiles apart. Side by side they wait for each other in the core's queues, most of all while its other
+/// hardware thread is busy: 410 → 640 GFLOP/s then, 1,550 → 1,660 while it is idle.
+macro_rules! apart {
+    () => {
+        "nop\nnop\nnop\nnop\nnop\nnop\nnop\nnop"
+    };
+}
+
+/// The walk along both panels, and the store of the sums. `$more` goes between the last loads.
 macro_rules! walk {
     ($instruction:literal, $more:expr, $left:ident, $right:ident, $blocks:ident, $near:ident, $sum:ident, $second:ident,
      $row:ident) => {
         asm!(
             "2:",
-            near!(),
             "tileloadd tmm6, [{b} + {r}]",
+            apart!(),
+            near!(),
             "tileloaddt1 tmm4, [{a} + {t}]",
-            concat!($instruction, " tmm0, tmm4, tmm6"),
+            apart!(),
             near!(),
             "tileloadd tmm7, [{b} + {r} + 1024]",
-            concat!($instruction, " tmm1, tmm4, tmm7"),
+            apart!(),
             $more,
             "tileloaddt1 tmm5, [{e} + {t}]",
-            concat!($instruction, " tmm2, tmm5, tmm6"),
+            apart!(),
             $more,
+            concat!($instruction, " tmm0, tmm4, tmm6"),
+            apart!(),
+            concat!($instruction, " tmm1, tmm4, tmm7"),
+            apart!(),
+            concat!($instruction, " tmm2, tmm5, tmm6"),
+            apart!(),
             concat!($instruction, " tmm3, tmm5, tmm7"),
+            apart!(),
             "add {a}, {f}",
             "add {e}, {f}",
             "add {b}, 2048",
