@@ -27,9 +27,9 @@ pub fn call(kernel: &Kernel, operands: &[Value]) -> NewOp {
     let operands = seen.iter().filter_map(|&n| operands.get(n).copied()).collect();
     attrs.set("operand_layouts", layouts(&specs));
     attrs.set("result_layouts", layouts(&kernel.results()));
-    let (aliases, count) = (kernel.aliases(), kernel.results().len());
-    if !aliases.is_empty() {
-        attrs.set("output_operand_aliases", Attr::Array(aliases.iter().map(|&pair| in_place(pair, count)).collect()));
+    let pairs = kernel.aliases();
+    if !pairs.is_empty() {
+        attrs.set("output_operand_aliases", aliases(&pairs, kernel.results().len()));
     }
     let results = kernel.results().iter().map(tensor_type).collect();
     let loc = Some(Arc::new(Location::Name(kernel.name.as_str().into(), None)));
@@ -40,14 +40,17 @@ pub(crate) fn tensor_type(spec: &Spec) -> Type {
     Type::tensor(spec.dims.iter().map(|&d| d as i64).collect::<Vec<_>>(), spec.dtype)
 }
 
-/// A result in the place of an operand; the only result of a call is no tuple.
-fn in_place((operand, result): (usize, usize), results: usize) -> Attr {
-    let alias = OutputOperandAlias {
-        output_tuple_indices: if results > 1 { vec![result as i64] } else { Vec::new() },
-        operand_index: operand as i64,
-        operand_tuple_indices: Vec::new(),
+/// Results in the places of operands, as pairs of an operand and a result; the only result of a call is no tuple.
+pub(crate) fn aliases(pairs: &[(usize, usize)], results: usize) -> Attr {
+    let one = |&(operand, result): &(usize, usize)| {
+        let alias = OutputOperandAlias {
+            output_tuple_indices: if results > 1 { vec![result as i64] } else { Vec::new() },
+            operand_index: operand as i64,
+            operand_tuple_indices: Vec::new(),
+        };
+        Attr::OutputAlias(Arc::new(alias))
     };
-    Attr::OutputAlias(Arc::new(alias))
+    Attr::Array(pairs.iter().map(one).collect())
 }
 
 pub(crate) fn layouts(specs: &[Spec]) -> Attr {

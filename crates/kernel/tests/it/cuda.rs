@@ -63,12 +63,17 @@ func.func private @plain({named}) -> {query} {{ return %a4 : {query} }}"
 
     /// What is called, as the compiler is told.
     fn calls(&self) -> Vec<String> {
-        let lowered = lower(self.program(), KernelTarget::Cuda).unwrap();
-        assert!(lowered.kept.is_empty(), "{:?}", lowered.kept);
-        let ops = lowered.module.funcs.iter().flat_map(|func| &func.ops);
-        let configs = ops.filter_map(|op| op.attr("backend_config").and_then(Attr::as_str));
-        configs.map(str::to_owned).collect()
+        configs(self.program())
     }
+}
+
+/// What the compiler is told of the calls in a program.
+fn configs(program: hlo::Verified) -> Vec<String> {
+    let lowered = lower(program, KernelTarget::Cuda).unwrap();
+    assert!(lowered.kept.is_empty(), "{:?}", lowered.kept);
+    let ops = lowered.module.funcs.iter().flat_map(|func| &func.ops);
+    let configs = ops.filter_map(|op| op.attr("backend_config").and_then(Attr::as_str));
+    configs.map(str::to_owned).collect()
 }
 
 const DECODE: Case =
@@ -99,6 +104,11 @@ fn attention_to_pages_is_a_program_of_triton() {
         configs.extend(case.calls());
         expected += read;
     }
+    assert_eq!(read(&python, &configs), expected);
+}
+
+/// Names and grids of programs of Triton, as its library reads them.
+fn read(python: &std::path::Path, configs: &[String]) -> String {
     let mut reading = Command::new(python)
         .args(["-c", READ])
         .stdin(Stdio::piped())
@@ -107,7 +117,42 @@ fn attention_to_pages_is_a_program_of_triton() {
         .expect("Python starts");
     reading.stdin.take().expect("piped").write_all(configs.join("\0").as_bytes()).expect("it reads");
     let out = reading.wait_with_output().expect("it ends");
-    assert_eq!(String::from_utf8_lossy(&out.stdout), expected);
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// Both passes of a loss.
+fn loss(rows: usize, vocab_size: usize) -> hlo::Verified {
+    let (x, weight) = (format!("tensor<{rows}x64xbf16>"), format!("tensor<{vocab_size}x64xbf16>"));
+    let (row, label) = (format!("tensor<1x{rows}xf32>"), format!("tensor<1x{rows}xi32>"));
+    let text = format!(
+        "func.func @main(%x: {x}, %w: {weight}, %l: {label}, %g: {row}) -> ({row}, {x}, {weight}) {{
+  %loss:2 = stablehlo.composite \"tpubridge.cross_entropy\" %x, %w, %l {{composite_attributes = {{}}, decomposition = @plain}} : ({x}, {weight}, {label}) -> ({row}, {row})
+  %of:2 = stablehlo.composite \"tpubridge.cross_entropy_backward\" %x, %w, %l, %loss#1, %g, %g {{composite_attributes = {{}}, decomposition = @back}} : ({x}, {weight}, {label}, {row}, {row}, {row}) -> ({x}, {weight})
+  return %loss#0, %of#0, %of#1 : {row}, {x}, {weight}
+}}
+func.func private @plain(%x: {x}, %w: {weight}, %l: {label}) -> ({row}, {row}) {{
+  %zero = stablehlo.constant dense<0.0> : {row}
+  return %zero, %zero : {row}, {row}
+}}
+func.func private @back(%x: {x}, %w: {weight}, %l: {label}, %t: {row}, %s: {row}, %k: {row}) -> ({x}, {weight}) {{ return %x, %w : {x}, {weight} }}"
+    );
+    hlo::verify(hlo::text::parse(&text).unwrap()).unwrap()
+}
+
+#[test]
+fn large_logits_are_read_and_overwritten_by_programs_of_triton() {
+    let Some(python) = testkit::require("large_logits_are_read_and_overwritten_by_programs_of_triton", Needed::Python)
+    else {
+        return;
+    };
+    let large = loss(2048, 50_257);
+    let calls = configs(large.clone());
+    assert_eq!(read(&python, &calls), "cross_entropy_rows 1\ncross_entropy_gradient 1\n");
+    let lowered = lower(large, KernelTarget::Cuda).unwrap();
+    let ops = lowered.module.funcs.iter().flat_map(|func| &func.ops);
+    let in_place = ops.filter(|op| op.attr("output_operand_aliases").is_some());
+    assert_eq!(in_place.count(), 1);
+    assert!(configs(loss(64, 50_257)).is_empty(), "small logits are left to the compiler");
 }
 
 #[test]

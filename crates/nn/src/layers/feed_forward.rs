@@ -55,10 +55,10 @@ fn inside(y: Tensor) -> Tensor {
     }
 }
 
-/// What follows the gate. On GPUs the backward pass computes the product with the gate again in the pass over gates that the gradient
-/// needs: fewer tensors of this size are kept for each layer, in the same time.
+/// What lies between the matmuls. On GPUs the backward pass computes it again in the pass that the gradient needs: fewer tensors of this
+/// size are kept for each layer, in about the same time.
 #[track_caller]
-fn gated<I: Tree>(inputs: &I, f: impl FnOnce(&I) -> Tensor) -> Tensor {
+fn activated<I: Tree>(inputs: &I, f: impl FnOnce(&I) -> Tensor) -> Tensor {
     match trace::current_target() {
         CompileTarget::Cuda => trace::checkpoint(&RematPolicy::Full, inputs, f),
         CompileTarget::Any | CompileTarget::Cpu => f(inputs),
@@ -104,7 +104,8 @@ impl FeedForward {
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> Tensor {
         trace::scope("feed_forward", || {
-            let y = self.activation.apply(&self.up.apply_as(x, ["embed", "mlp"]).named("up"));
+            let up = self.up.apply_as(x, ["embed", "mlp"]).named("up");
+            let y = activated(&up, |up| self.activation.apply(up));
             self.down.apply_as(&inside(y), ["mlp", "embed"]).named("feed_forward_output")
         })
     }
@@ -156,7 +157,7 @@ impl GatedFeedForward {
             let down = |(gate, up): &(Tensor, Tensor)| {
                 self.down.apply_as(&inside(&self.activation.apply(gate) * up), ["mlp", "embed"])
             };
-            gated(&(gate.named("gate"), up.named("up")), down).named("feed_forward_output")
+            activated(&(gate.named("gate"), up.named("up")), down).named("feed_forward_output")
         })
     }
 }

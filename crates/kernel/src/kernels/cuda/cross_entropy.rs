@@ -1,15 +1,23 @@
 //! Cross-entropy fused with the LM head in the form that XLA's GPU compiler runs fastest: logits stay in 16 bits, and the vocabulary is
 //! padded to whole tiles of the matmul, in the program only. The backward pass writes the same logits again; the compiler keeps the first.
+//! Large logits are read and overwritten by kernels of ours, since XLA reads them twice and writes their gradient beside them.
 
-use hlo::Func;
-use tensor::DType;
+use std::sync::Arc;
 
+use hlo::dims::DotDims;
+use hlo::{Attr, Attrs, Func, FuncBuilder, OpKind, TensorType, Value, Visibility};
+use tensor::{DType, Spec};
+
+use super::logits::Logits;
+use crate::call::tensor_type;
 use crate::error::Error;
 use crate::kernels::{Request, function, tensor};
 
 const KERNEL: &str = "cross-entropy on CUDA";
 /// Tokens of a whole tile.
 const TILE: usize = 128;
+/// Logits of more bytes are large.
+const LARGE_BYTES: usize = 64 << 20;
 
 /// Sizes of one loss.
 struct Loss {
@@ -29,6 +37,13 @@ impl Loss {
             return Err(Error::Shape { kernel: KERNEL, message: format!("{dtype} logits are not rounded") });
         }
         Ok(Loss { rows, depth, vocab_size, padded: vocab_size.next_multiple_of(TILE), dtype })
+    }
+
+    /// Kernels for logits that are large.
+    fn large(&self) -> Option<Logits> {
+        let Loss { rows, vocab_size, padded, dtype, .. } = *self;
+        let bytes = rows.saturating_mul(padded).saturating_mul(dtype.size_bytes());
+        Logits::new(rows, vocab_size, padded, dtype).filter(|_| bytes > LARGE_BYTES)
     }
 
     fn x(&self) -> String {
@@ -82,6 +97,9 @@ impl Loss {
 /// [`CROSS_ENTROPY`](crate::composites::CROSS_ENTROPY).
 pub(super) fn forward(request: &Request<'_>, name: &str) -> Result<Func, Error> {
     let loss = Loss::read(request)?;
+    if let Some(logits) = loss.large() {
+        return large_forward(request, name, &loss, &logits);
+    }
     let (wide, narrow) = (loss.wide(DType::F32), loss.wide(loss.dtype));
     let (flat, row, picked) = (loss.flat(), loss.row(), tensor(loss.dtype, [loss.rows]));
     // One gather: a sum over all tokens would be fused into the backward pass, which writes as much as it reads without it.
@@ -116,6 +134,9 @@ pub(super) fn forward(request: &Request<'_>, name: &str) -> Result<Func, Error> 
 /// [`CROSS_ENTROPY_BACKWARD`](crate::composites::CROSS_ENTROPY_BACKWARD).
 pub(super) fn backward(request: &Request<'_>, name: &str) -> Result<Func, Error> {
     let loss = Loss::read(request)?;
+    if let Some(logits) = loss.large() {
+        return large_backward(request, name, &loss, &logits);
+    }
     let (wide, narrow) = (loss.wide(DType::F32), loss.wide(loss.dtype));
     let (ints, truths) = (loss.wide(DType::I32), loss.wide(DType::Bool));
     let (flat, row, x, weight) = (loss.flat(), loss.row(), loss.x(), loss.weight());
@@ -154,4 +175,63 @@ pub(super) fn backward(request: &Request<'_>, name: &str) -> Result<Func, Error>
         share = spread("share"),
         taken = spread("taken"),
     ))
+}
+
+/// A function of that name, and its operands.
+fn begin<const N: usize>(request: &Request<'_>, name: &str) -> Result<(FuncBuilder, [Value; N]), Error> {
+    let mut function = FuncBuilder::new(name);
+    function.visibility(Visibility::Private);
+    let operands: Vec<Value> = request.operands.iter().map(|spec| function.arg(tensor_type(spec))).collect();
+    let message = format!("{N} operands are expected");
+    let operands = <[Value; N]>::try_from(operands).map_err(|_| Error::Shape { kernel: KERNEL, message })?;
+    Ok((function, operands))
+}
+
+fn broken(violation: impl std::fmt::Debug) -> Error {
+    Error::Internal(format!("{KERNEL}: {violation:?}"))
+}
+
+/// A matmul over one dimension of each factor.
+fn dot(function: &mut FuncBuilder, [a, b]: [Value; 2], [of_a, of_b]: [i64; 2], out: &Spec) -> Result<Value, Error> {
+    let dims = DotDims { lhs_contracting: vec![of_a], rhs_contracting: vec![of_b], ..DotDims::default() };
+    let mut attrs = Attrs::new();
+    attrs.set("dot_dimension_numbers", Attr::Dot(Arc::new(dims)));
+    let made =
+        function.op_with_types(OpKind::DotGeneral, &[a, b], attrs, &[], vec![tensor_type(out)]).map_err(broken)?;
+    made.first().copied().ok_or_else(|| Error::Internal(format!("{KERNEL}: a matmul without a result")))
+}
+
+/// The padded weight and the logits.
+fn large_logits(function: &mut FuncBuilder, loss: &Loss, x: Value, w: Value) -> Result<[Value; 2], Error> {
+    let zero = TensorType::new(Vec::new(), loss.dtype);
+    let zero = function.splat(zero, &vec![0; loss.dtype.size_bytes()]).map_err(broken)?;
+    let mut attrs = Attrs::new();
+    attrs.set("edge_padding_low", Attr::i64s([0; 2]));
+    attrs.set("edge_padding_high", Attr::i64s([(loss.padded - loss.vocab_size) as i64, 0]));
+    attrs.set("interior_padding", Attr::i64s([0; 2]));
+    let wide = function.op(OpKind::Pad, &[w, zero], attrs).map_err(broken)?;
+    let out = Spec::new(loss.dtype, [loss.rows, loss.padded]);
+    Ok([wide, dot(function, [x, wide], [1, 1], &out)?])
+}
+
+fn large_forward(request: &Request<'_>, name: &str, loss: &Loss, kernels: &Logits) -> Result<Func, Error> {
+    let (mut function, [x, w, labels]) = begin(request, name)?;
+    let [_, logits] = large_logits(&mut function, loss, x, w)?;
+    let results = kernels.losses(&mut function, logits, labels)?;
+    Ok(function.finish(&results))
+}
+
+fn large_backward(request: &Request<'_>, name: &str, loss: &Loss, kernels: &Logits) -> Result<Func, Error> {
+    let (mut function, [x, w, labels, total, share, taken]) = begin(request, name)?;
+    let [wide, logits] = large_logits(&mut function, loss, x, w)?;
+    let of_logits = kernels.gradient(&mut function, logits, labels, [total, share, taken])?;
+    let of_x = dot(&mut function, [of_logits, wide], [1, 0], &Spec::new(loss.dtype, [loss.rows, loss.depth]))?;
+    let of_wide = Spec::new(loss.dtype, [loss.padded, loss.depth]);
+    let of_wide = dot(&mut function, [of_logits, x], [0, 0], &of_wide)?;
+    let mut attrs = Attrs::new();
+    attrs.set("start_indices", Attr::i64s([0; 2]));
+    attrs.set("limit_indices", Attr::i64s([loss.vocab_size as i64, loss.depth as i64]));
+    attrs.set("strides", Attr::i64s([1; 2]));
+    let of_w = function.op(OpKind::Slice, &[of_wide], attrs).map_err(broken)?;
+    Ok(function.finish(&[of_x, of_w]))
 }

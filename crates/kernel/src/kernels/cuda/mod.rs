@@ -3,6 +3,7 @@
 
 mod attention;
 mod cross_entropy;
+mod logits;
 mod paged;
 mod triton;
 

@@ -445,12 +445,12 @@ pub(super) fn attention(request: &Request<'_>, name: &str) -> Result<Func, Error
     let launch = Launch { grid, warps: 4, stages: 3 };
     let program = paged.attention();
     let out = if paged.splits == 1 {
-        let [out] = program.call(&mut function, launch, &operands, [paged.out()])?;
+        let [out] = program.call(&mut function, launch, &operands, [paged.out()], &[])?;
         out
     } else {
-        let parts = program.call(&mut function, launch, &operands, paged.parts())?;
+        let parts = program.call(&mut function, launch, &operands, paged.parts(), &[])?;
         let launch = Launch { grid: [paged.rows, paged.kv_heads, paged.sequences], warps: 2, stages: 1 };
-        let [out] = paged.joined().call(&mut function, launch, &parts, [paged.out()])?;
+        let [out] = paged.joined().call(&mut function, launch, &parts, [paged.out()], &[])?;
         out
     };
     Ok(function.finish(&[out]))

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use hlo::{Attr, Attrs, FuncBuilder, OpKind, Type, Value};
 use tensor::{DType, Spec};
 
-use crate::call::{layouts, static_spec, tensor_type};
+use crate::call::{aliases, layouts, static_spec, tensor_type};
 use crate::error::Error;
 
 /// What XLA's GPU compiler compiles as a program of Triton.
@@ -238,6 +238,10 @@ impl Program {
         self.op(&format!("math.exp2 {} : {}", a.name, a.ty()), &a.dims, a.element)
     }
 
+    pub(super) fn log2(&mut self, a: &Tile) -> Tile {
+        self.op(&format!("math.log2 {} : {}", a.name, a.ty()), &a.dims, a.element)
+    }
+
     /// In 64 bits.
     pub(super) fn wide(&mut self, a: &Tile) -> Tile {
         let to = type_text(&a.dims, Element::I64);
@@ -251,6 +255,15 @@ impl Program {
         }
         let to = type_text(&a.dims, element);
         self.op(&format!("arith.truncf {} : {} to {to}", a.name, a.ty()), &a.dims, element)
+    }
+
+    /// Floats of 16 bits in `f32`.
+    pub(super) fn widened(&mut self, a: &Tile) -> Tile {
+        if a.element == Element::F32 {
+            return a.clone();
+        }
+        let to = type_text(&a.dims, Element::F32);
+        self.op(&format!("arith.extf {} : {} to {to}", a.name, a.ty()), &a.dims, Element::F32)
     }
 
     /// The largest number, or the sum, along an axis.
@@ -322,6 +335,12 @@ impl Program {
         self.op(&op, &address.dims, element)
     }
 
+    /// Writes one number, or as many as there are addresses.
+    pub(super) fn store(&mut self, address: &Tile, value: &Tile) {
+        let value = self.spread(value, &address.dims);
+        let _ = writeln!(self.text, "tt.store {}, {} : {}", address.name, value.name, address.ty());
+    }
+
     /// Writes where a mask is set.
     pub(super) fn store_where(&mut self, address: &Tile, value: &Tile, mask: &Tile) {
         let (address, mask) = self.alike(address, mask);
@@ -366,13 +385,15 @@ impl Program {
         format!("module {{\ntt.func public @{name}({}) {{\n{text}tt.return\n}}\n}}\n", arguments.join(", "))
     }
 
-    /// Calls it in a function: its operands are the first arguments, its results the others.
+    /// Calls it in a function: its operands are the first arguments, its results the others. `in_place` has pairs of an operand and the
+    /// result that takes its place.
     pub(super) fn call<const N: usize>(
         &self,
         function: &mut FuncBuilder,
         launch: Launch,
         operands: &[Value],
         results: [Spec; N],
+        in_place: &[(usize, usize)],
     ) -> Result<[Value; N], Error> {
         let [x, y, z] = launch.grid;
         let text = self.text().replace('\n', "\\0A").replace('"', "\\22");
@@ -389,6 +410,9 @@ impl Program {
         attrs.set("backend_config", Attr::string(config.as_str()));
         attrs.set("operand_layouts", layouts(&given));
         attrs.set("result_layouts", layouts(&results));
+        if !in_place.is_empty() {
+            attrs.set("output_operand_aliases", aliases(in_place, N));
+        }
         let broken = |violation: &dyn std::fmt::Debug| Error::Internal(format!("a call of a program: {violation:?}"));
         let made = function.op_with_types(OpKind::CustomCall, operands, attrs, &[], types).map_err(|v| broken(&v))?;
         <[Value; N]>::try_from(&made[..]).map_err(|_| broken(&"results"))
