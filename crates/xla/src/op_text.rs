@@ -48,7 +48,7 @@ impl HloModule {
             reader.eat(",");
         }
         let attributes = read_attributes(&opcode, reader.rest);
-        let module = build(name, opcode, shape, operands, attributes);
+        let module = build(name, opcode, shape, operands, attributes, backend_config(reader.rest));
         module.instructions.iter().try_for_each(crate::read::check_arity)?;
         Ok(module)
     }
@@ -61,6 +61,7 @@ fn build(
     shape: Shape,
     operands: Vec<(String, Shape)>,
     attributes: Attributes,
+    backend_config: &[u8],
 ) -> HloModule {
     let mut instructions: Vec<Instruction> = Vec::new();
     let mut by_name: HashMap<Box<str>, InstructionId> = HashMap::new();
@@ -81,6 +82,7 @@ fn build(
     }
     let mut instruction = plain(&name, opcode, shape.clone(), entry, &parameters);
     instruction.attributes = Some(Box::new(attributes));
+    instruction.backend_config = backend_config.into();
     if is_fusion {
         instruction.called = [fused].into();
     }
@@ -174,6 +176,28 @@ fn read_attributes(opcode: &Opcode, text: &str) -> Attributes {
         });
     }
     attributes
+}
+
+/// `backend_config={...}` with the braces; nothing where it is cut.
+fn backend_config(text: &str) -> &[u8] {
+    let Some(config) = value(text, "backend_config=").filter(|config| config.starts_with('{')) else { return &[] };
+    let (mut depth, mut is_string, mut is_escaped) = (0_u32, false, false);
+    for (at, byte) in config.bytes().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_string => is_escaped = true,
+            b'"' => is_string = !is_string,
+            b'{' if !is_string => depth += 1,
+            b'}' if !is_string => {
+                depth -= 1;
+                if depth == 0 {
+                    return &config.as_bytes()[..=at];
+                }
+            }
+            _ => {}
+        }
+    }
+    &[]
 }
 
 /// What follows a key that begins an attribute.
@@ -367,6 +391,19 @@ mod tests {
         assert_eq!(groups("[4,2]<=[2,4]T(1,0)").unwrap()[1], [1, 5]);
         assert_eq!(groups("[1,2]<=[2]"), Some(vec![vec![0, 1]]));
         assert_eq!(groups("[9,9]<=[2]"), None);
+    }
+
+    #[test]
+    fn stated_costs_are_read() {
+        let text = "%k.1 = f32[8]{0} custom-call(f32[8]{0} %a), custom_call_target=\"tpu_custom_call\", backend_config={\"custom_call_config\": \
+                    {\"body\": \"}\\\"{\", \"cost_estimate\": {\"flops\": 7, \"bytes_accessed\": 64}}}, metadata={op_name=\"x\"}";
+        let cost = |text: &str| {
+            let module = HloModule::from_instruction_text(text).unwrap();
+            module.instruction(module.find("k.1").unwrap()).kernel_cost()
+        };
+        assert_eq!(cost(text).map(|cost| (cost.flops, cost.bytes_accessed)), Some((7, 64)));
+        // A cut leaves it out.
+        assert_eq!(cost(&text[..text.len() - 30]), None);
     }
 
     #[test]

@@ -296,6 +296,44 @@ mod made_by_hand {
         assert!(module.to_string().contains("ENTRY %computation.60"));
     }
 
+    /// A cache of 4096 rows of 128 numbers, of which 8 are written, by an op of its own or by a fusion.
+    #[test]
+    fn scatters_touch_what_they_update() {
+        let (cache, indices, updates) = (4096.0 * 128.0 * 4.0, 8.0 * 4.0, 8.0 * 128.0 * 4.0);
+        let text = "%scatter.1 = f32[4096,128]{1,0} scatter(f32[4096,128]{1,0} %cache, s32[8,1]{1,0} %rows, f32[8,128]{1,0} %new), \
+                    update_window_dims={1}, to_apply=%set";
+        let alone = HloModule::from_instruction_text(text).unwrap();
+        let traffic = alone.users().traffic(&alone, alone.find("scatter.1").unwrap());
+        assert_eq!((traffic.read.hbm, traffic.written.hbm), (2.0 * updates + indices, updates));
+
+        let array = |dimensions: &[i64], element_type: i32, instruction: proto::Instruction| {
+            let shape = proto::Shape { element_type, dimensions: dimensions.to_vec(), ..Default::default() };
+            proto::Instruction { shape: Some(shape), ..instruction }
+        };
+        let parameter = |id: i64, parameter_number: i64, dimensions: &[i64], element_type: i32| {
+            let parameter = proto::Instruction { parameter_number, ..op(id, "parameter", &[]) };
+            array(dimensions, element_type, parameter)
+        };
+        let (s32, f32) = (4, 11);
+        let fused = |arrays: Vec<proto::Instruction>, of: i64| {
+            let numbers = [parameter(2, 1, &[8, 1], s32), parameter(3, 2, &[8, 128], f32)];
+            let scatter = array(&[4096, 128], f32, op(4, "scatter", &[of, 2, 3]));
+            let inside = computation(1, arrays.into_iter().chain(numbers).chain([scatter]).collect());
+            let operands =
+                [parameter(11, 0, &[4096, 128], f32), parameter(12, 1, &[8, 1], s32), parameter(13, 2, &[8, 128], f32)];
+            let fusion = calling(&[1], array(&[4096, 128], f32, op(14, "fusion", &[11, 12, 13])));
+            let entry = computation(2, operands.into_iter().chain([fusion]).collect());
+            let module = HloModule::from_hlo_module(&module(vec![inside, entry], 2)).unwrap();
+            let traffic = module.users().traffic(&module, module.find("fusion.14").unwrap());
+            (traffic.read.hbm, traffic.written.hbm)
+        };
+        let given = parameter(1, 0, &[4096, 128], f32);
+        assert_eq!(fused(vec![given.clone()], 1), (2.0 * updates + indices, updates));
+        // What the fusion makes itself is not there yet.
+        let made = array(&[4096, 128], f32, op(5, "negate", &[1]));
+        assert_eq!(fused(vec![given, made], 5).1, cache);
+    }
+
     #[test]
     fn payloads_are_backend_configs() {
         let payload = proto::Payload { source: Some(proto::PayloadSource::Id(0)) };

@@ -1,6 +1,6 @@
 //! Bytes an instruction reads and writes per memory, counting slices of large operands by what they touch.
 
-use crate::module::{HloModule, InstructionId};
+use crate::module::{HloModule, Instruction, InstructionId};
 use crate::opcode::{Opcode, OpcodeClass};
 use crate::shape::{MemorySpace, Shape};
 
@@ -124,6 +124,18 @@ impl Users {
                 (1..instruction.operands.len()).filter_map(shape_of).for_each(|s| read_all(&mut traffic.read, s));
                 traffic.written.add(instruction.shape.memory_space(), update);
             }
+            // A scatter updates its operand in place: where the old value is needed later, the compiler copies it beforehand. What it
+            // updates is read, combined and written back.
+            Opcode::Scatter => {
+                let arrays = scattered_arrays(instruction);
+                (arrays..instruction.operands.len()).filter_map(shape_of).for_each(|s| read_all(&mut traffic.read, s));
+                for array in 0..arrays {
+                    let windows = updated_bytes(module, instruction, array);
+                    let space = shape_of(array).map_or(MemorySpace::HBM, |s| s.memory_space());
+                    traffic.read.add(space, windows);
+                    traffic.written.add(space, windows);
+                }
+            }
             Opcode::Fusion => {
                 let fused = module.computation(instruction.called[0]);
                 for (&operand, &parameter) in instruction.operands.iter().zip(&fused.parameters) {
@@ -174,6 +186,10 @@ impl Users {
                     share * through()
                 }
                 Opcode::DynamicUpdateSlice if is_first_operand_only => 0.0,
+                Opcode::Scatter if is_scattered_only(by, value) && self.is_result(module, user) => {
+                    let array = by.operands.iter().position(|&o| o == value).unwrap_or(0);
+                    updated_bytes(module, by, array) as f64 / instruction.shape.padded_byte_size().max(1) as f64
+                }
                 Opcode::Fusion => {
                     let of_fusion = through();
                     let fused = module.computation(by.called[0]);
@@ -187,12 +203,36 @@ impl Users {
         sum.min(1.0)
     }
 
+    /// Whether a value of a fused computation leaves it as it is: it is the root, or a part of it, and nothing else uses it.
+    fn is_result(&self, module: &HloModule, mut value: InstructionId) -> bool {
+        for _ in 0..MAX_DEPTH {
+            if module.computation(module.instruction(value).computation).root == value {
+                return true;
+            }
+            let &[user] = self.of(value) else { return false };
+            let passes_on =
+                matches!(module.instruction(user).opcode, Opcode::Bitcast | Opcode::Tuple | Opcode::GetTupleElement);
+            if !passes_on {
+                return false;
+            }
+            value = user;
+        }
+        false
+    }
+
     fn fusion_writes(&self, module: &HloModule, id: InstructionId, written: &mut SpaceBytes) {
         let instruction = module.instruction(id);
         let root = module.computation(instruction.called[0]).root;
         if !instruction.shape.is_tuple() {
             let bytes = produced(module, root).min(instruction.shape.padded_byte_size());
             return written.add(instruction.shape.memory_space(), bytes);
+        }
+        let result = module.instruction(root);
+        if result.opcode == Opcode::Scatter && is_in_place(module, root, &[]) {
+            for (array, part) in instruction.shape.tuple_shapes().iter().enumerate() {
+                written.add(part.memory_space(), updated_bytes(module, result, array).min(part.padded_byte_size()));
+            }
+            return;
         }
         let parts = &module.instruction(root).operands;
         for (i, part) in instruction.shape.tuple_shapes().iter().enumerate() {
@@ -248,6 +288,9 @@ fn produced(module: &HloModule, mut at: InstructionId) -> u64 {
             (Opcode::DynamicUpdateSlice, [_, update, ..]) => {
                 return module.instruction(*update).shape.padded_byte_size();
             }
+            (Opcode::Scatter, _) if !instruction.shape.is_tuple() && is_in_place(module, at, &entered) => {
+                return updated_bytes(module, instruction, 0);
+            }
             (Opcode::Parameter, _) => {
                 // A parameter of an inner fusion is a value of the outer one.
                 let number = instruction.attributes().parameter_number.unwrap_or(0) as usize;
@@ -266,6 +309,50 @@ fn produced(module: &HloModule, mut at: InstructionId) -> u64 {
         };
     }
     module.instruction(at).shape.padded_byte_size()
+}
+
+/// Arrays that a scatter updates: as many operands come before its indices as after them.
+fn scattered_arrays(scatter: &Instruction) -> usize {
+    scatter.operands.len().saturating_sub(1) / 2
+}
+
+/// Bytes of the windows that a scatter updates in one of its arrays.
+fn updated_bytes(module: &HloModule, scatter: &Instruction, array: usize) -> u64 {
+    let size = |operand: usize| scatter.operands.get(operand).map(|&o| module.instruction(o).shape.padded_byte_size());
+    let whole = size(array).unwrap_or(0);
+    size(scattered_arrays(scatter) + 1 + array).map_or(whole, |updates| updates.min(whole))
+}
+
+/// Whether a scatter has a value as an array that it updates, and as nothing else.
+fn is_scattered_only(scatter: &Instruction, value: InstructionId) -> bool {
+    let is_value = |operand: &&InstructionId| **operand == value;
+    let arrays = scattered_arrays(scatter);
+    scatter.operands.iter().take(arrays).filter(is_value).count() == 1
+        && !scatter.operands.iter().skip(arrays).any(|&o| o == value)
+}
+
+/// Whether the arrays of a fused scatter come into the fusion from outside: what the fusion makes itself is written whole.
+fn is_in_place(module: &HloModule, scatter: InstructionId, entered: &[&[InstructionId]]) -> bool {
+    let instruction = module.instruction(scatter);
+    let arrays = instruction.operands.iter().take(scattered_arrays(instruction));
+    arrays.copied().all(|array| {
+        let (mut at, mut entered) = (array, entered.to_vec());
+        for _ in 0..MAX_DEPTH {
+            let value = module.instruction(at);
+            at = match (&value.opcode, &*value.operands) {
+                (Opcode::Bitcast | Opcode::GetTupleElement, [operand]) => *operand,
+                (Opcode::Parameter, _) => {
+                    let number = value.attributes().parameter_number.unwrap_or(0) as usize;
+                    match entered.pop().and_then(|operands| operands.get(number)) {
+                        Some(outer) => *outer,
+                        None => return true,
+                    }
+                }
+                _ => return false,
+            };
+        }
+        false
+    })
 }
 
 fn read_all(bytes: &mut SpaceBytes, shape: &Shape) {
