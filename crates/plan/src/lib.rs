@@ -28,6 +28,7 @@ mod heap;
 mod kernel_work;
 mod kernels;
 mod machine;
+mod matmul_alone;
 mod memory;
 mod op_time;
 mod pictures;

@@ -319,7 +319,12 @@ impl<'a> Program<'a> {
                 Transfer {
                     over: Bound::Ici,
                     lanes: self.ici_lanes(collective, &group),
-                    seconds: self.machine.collective_s(collective.kind, collective.payload_bytes, &group),
+                    seconds: self.machine.collective_s(
+                        collective.kind,
+                        collective.payload_bytes,
+                        &group,
+                        self.hbm_bytes(collective.instruction),
+                    ),
                 }
             }
         }
@@ -343,6 +348,12 @@ impl<'a> Program<'a> {
     }
 
     /// Where the first group of a collective lies; all groups are alike.
+    /// Bytes of HBM that an instruction reads and writes.
+    pub(crate) fn hbm_bytes(&self, at: InstructionId) -> f64 {
+        let traffic = self.users.traffic(self.module, at);
+        traffic.read.hbm + traffic.written.hbm
+    }
+
     pub(crate) fn group(&self, collective: &Collective) -> Group {
         let attributes = self.module.instruction(collective.instruction).attributes();
         let all = self.module.num_replicas() * self.module.num_partitions();

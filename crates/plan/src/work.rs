@@ -15,6 +15,8 @@ pub struct Work {
     pub indexed_rows: f64,
     /// Cycles of shuffling sublanes where the second smallest dimension of a layout changes.
     pub shuffle_cycles: f64,
+    /// Bytes of results that vector units store, in whatever memory; copies are moved by other units.
+    pub stored_bytes: f64,
     /// Operands of matmuls of 8 bits and less.
     pub narrow: Vec<NarrowOperand>,
     /// Bytes moved.
@@ -60,6 +62,11 @@ impl Work {
             Work { traffic: users.traffic(module, id), cycles: instruction.estimated_cycles(), ..Work::default() };
         work.add(module, id, 0);
         work.shuffle_cycles = shuffle_cycles(module, id);
+        let is_stored = matches!(instruction.opcode(), Opcode::Fusion | Opcode::Broadcast | Opcode::Iota)
+            || matches!(instruction.opcode().class(), OpcodeClass::Arithmetic | OpcodeClass::Transcendental);
+        if is_stored {
+            work.stored_bytes = work.traffic.written.hbm + work.traffic.written.vmem;
+        }
         work
     }
 
@@ -94,10 +101,15 @@ impl Work {
 
 const MAX_DEPTH: u32 = 16;
 
-/// Cycles for each row of 128 elements whose sublane changes. A published trace of TPU7x: 1.2 to 1.4 for bf16, whose rows lie two in a
-/// word and are taken apart and joined again (one of four such ops takes 3.2), 0.25 for f32, eight rows at a time.
-const CYCLES_PER_PACKED_ROW: f64 = 1.3;
+/// Cycles for each row of 128 elements whose sublane changes. A published trace of TPU7x: 1.0 to 1.4 for bf16, whose rows lie two in a
+/// word and are taken apart and joined again, 0.25 for f32, eight rows at a time.
+const CYCLES_PER_PACKED_ROW: f64 = 1.2;
 const CYCLES_PER_ROW: f64 = 0.25;
+/// The same where rows of one tile go to tiles that do not follow each other: loads bring rows from anywhere into a register, but a store
+/// takes them to one place, so that each goes by itself. The same trace: 3.1.
+const CYCLES_PER_SCATTERED_ROW: f64 = 3.1;
+/// Rows of a tile that fills the sublanes of a register. Smaller ones are moved one in a cycle: the same trace.
+const FULL_TILE_ROWS: u64 = 8;
 
 /// What an op pays for a layout with other sublanes: copies, and fusions without a known inside that keep the number of elements.
 fn shuffle_cycles(module: &HloModule, id: InstructionId) -> f64 {
@@ -114,12 +126,22 @@ fn shuffle_cycles(module: &HloModule, id: InstructionId) -> f64 {
     let shapes = instruction.operands().iter().map(|&operand| module.instruction(operand).shape());
     let result = instruction.shape();
     let Some(operand) = shapes.max_by_key(|shape| shape.element_count()).filter(|_| moves) else { return 0.0 };
-    let (Some(from), Some(to)) = (sublanes(operand), sublanes(result)) else { return 0.0 };
-    if from == to || operand.element_count() != result.element_count() || !keeps_lanes(operand, result) {
+    let (Some(from), Some(to)) = (Tiling::of(operand), Tiling::of(result)) else { return 0.0 };
+    if operand.element_count() != result.element_count() || !keeps_lanes(operand, result) {
         return 0.0;
     }
+    let rows = result.element_count() as f64 / 128.0;
+    if from.sizes.get(..2) == to.sizes.get(..2) {
+        let is_moved = from.sizes != to.sizes || from.order != to.order;
+        let is_small = from.rows == to.rows && to.rows < FULL_TILE_ROWS;
+        return if is_moved && is_small { rows / to.rows as f64 } else { 0.0 };
+    }
     let is_packed = operand.element_type().bits().min(result.element_type().bits()) < 32;
-    result.element_count() as f64 / 128.0 * if is_packed { CYCLES_PER_PACKED_ROW } else { CYCLES_PER_ROW }
+    rows * match is_packed {
+        true if to.scatters(&from) => CYCLES_PER_SCATTERED_ROW,
+        true => CYCLES_PER_PACKED_ROW,
+        false => CYCLES_PER_ROW,
+    }
 }
 
 /// Whether rows of 128 elements stay rows. Where they do not, the transpose unit turns tiles as they pass, for which no time was
@@ -136,11 +158,34 @@ fn keeps_lanes(from: &xla::Shape, to: &xla::Shape) -> bool {
     }
 }
 
-/// The sizes of the two smallest dimensions of a tiled layout: lanes and sublanes.
-fn sublanes(shape: &xla::Shape) -> Option<(u64, u64)> {
-    let layout = shape.layout().filter(|layout| !layout.tiles.is_empty())?;
-    let size = |place: usize| shape.dimension(i64::from(*layout.minor_to_major.get(place)?));
-    Some((size(0)?, size(1)?))
+/// A tiled layout.
+struct Tiling {
+    /// Sizes from the fastest varying dimension, which is in lanes, to the slowest; the second is in sublanes.
+    sizes: Vec<u64>,
+    /// The dimensions in that order.
+    order: Vec<u32>,
+    /// Rows of a tile.
+    rows: u64,
+}
+
+impl Tiling {
+    fn of(shape: &xla::Shape) -> Option<Tiling> {
+        let layout = shape.layout()?;
+        let rows = layout.tiles.first().filter(|tile| tile.len() >= 2)?.iter().rev().nth(1)?;
+        let sizes: Option<Vec<u64>> =
+            layout.minor_to_major.iter().map(|&dimension| shape.dimension(i64::from(dimension))).collect();
+        let sizes = sizes.filter(|sizes| sizes.len() >= 2)?;
+        Some(Tiling { sizes, order: layout.minor_to_major.clone(), rows: u64::try_from(*rows).ok()?.max(1) })
+    }
+
+    /// Whether rows that share a tile elsewhere come into smaller tiles here which do not follow each other.
+    fn scatters(&self, from: &Tiling) -> bool {
+        let place = self.sizes.iter().skip(2).position(|size| Some(size) == from.sizes.get(1));
+        let Some(place) = place.filter(|_| self.rows < from.rows) else { return false };
+        // Rows from one of them to the next.
+        let apart = self.sizes[1..place + 2].iter().fold(1_u64, |all, size| all.saturating_mul(*size));
+        apart > self.rows
+    }
 }
 
 /// Sides of a matmul of 8 bits and less, as they are stored: conversions on the way are looked through.

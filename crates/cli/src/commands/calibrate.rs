@@ -74,7 +74,7 @@ fn measured(path: &Path, slice: Option<Slice>) -> Result<(Slice, Vec<ProfiledOp>
         let slice = slice
             .ok_or_else(|| Failure::new("a table of matmuls needs a slice").hint("give --slice, such as v6e-1"))?;
         let table = std::fs::read_to_string(path).map_err(|error| failure::file("reading", path, error))?;
-        return Ok((slice, timed_matmuls(&table, slice.generation().name())?));
+        return Ok((slice, timed_matmuls(&table, &Machine::of(&slice))?));
     }
     let report: ProfileReport = profile::read(path, xplane::ReadLimits::default(), None)?;
     let named = || report.programs.iter().find_map(|program| program.predicted_for.as_deref()?.parse::<Slice>().ok());

@@ -98,7 +98,7 @@ fn read(row: &Value) -> Result<(String, f64, f64), String> {
         // One core of each of the first four chips.
         let group = machine.torus.group(&(0..4).map(|chip| chip * per_chip).collect::<Vec<_>>());
         let payload = (sent * 4.0 / 3.0) as u64;
-        let predicted = machine.collective_s(CollectiveKind::AllGather, payload, &group);
+        let predicted = machine.collective_s(CollectiveKind::AllGather, payload, &group, 0.0);
         return Ok((format!("all-gather over 4 chips, {:.1} MB received", sent / 1e6), measured, predicted));
     }
     Err(format!("`{op}` does not say what its rate counts"))

@@ -218,6 +218,84 @@ mod tests {
         assert!((all.measured_s - 2.0 * 382.4e-6).abs() < 1e-9);
     }
 
+    /// Ops of published profiles that each show one rule: vector work that HBM does not hide, rows that leave their tiles one by one, small tiles,
+    /// collectives within a chip, stores of a fill, rows of a table in pieces.
+    #[test]
+    fn published_ops_are_within_a_tenth() {
+        let check = |slice: &str, text: &str, microseconds: f64, stated: StatedWork| {
+            let machine = Machine::of(&slice.parse().unwrap());
+            let errors = ProfileErrors::of([op(text, microseconds, stated)], &machine);
+            assert!(errors.ops[0].error().abs() < 0.1, "{errors:?}");
+        };
+        let none = StatedWork::default();
+        check(
+            "tpu7x-2",
+            "%fusion.65 = bf16[1024,12800]{1,0:T(16,128)(2,1)} fusion(bf16[1024,1,25600]{2,0,1:T(8,128)(2,1)} %a), kind=kLoop, calls=%f",
+            30.1,
+            StatedWork { flops: 65_536_000.0, bytes: 78_643_200.0 },
+        );
+        check(
+            "tpu7x-2",
+            "%copy_bitcast_fusion = bf16[4,1024,4,2,128]{4,3,2,1,0:T(2,128)(2,1)} \
+             fusion(bf16[1024,4,4,2,128]{4,0,3,2,1:T(8,128)(2,1)S(1)} %a), kind=kLoop, calls=%f",
+            47.5,
+            StatedWork { flops: 0.0, bytes: 16_777_216.0 },
+        );
+        check(
+            "tpu7x-2",
+            "%copy.3007 = bf16[1024,4,4,2,128]{4,3,2,1,0:T(2,128)(2,1)S(1)} copy(bf16[1024,4,4,2,128]{4,3,2,0,1:T(2,128)(2,1)} %a)",
+            9.1,
+            none,
+        );
+        check(
+            "tpu7x-2",
+            "%psum.2 = bf16[1024,5120]{1,0:T(8,128)(2,1)S(1)} all-reduce(bf16[1024,5120]{1,0:T(8,128)(2,1)} %q), channel_id=1, \
+             replica_groups={{0,1}}, use_global_device_ids=true, to_apply=%r",
+            25.6,
+            none,
+        );
+        check(
+            "tpu7x-2",
+            "%fusion = bf16[1024,5120]{1,0:T(8,128)(2,1)S(1)} fusion(bf16[75968,5120]{1,0:T(16,128)(2,1)} %t, \
+             s32[1024]{0:T(1024)S(1)} %i), kind=kCustom, calls=%f",
+            84.1,
+            StatedWork { flops: 0.0, bytes: 20_975_616.0 },
+        );
+        check(
+            "v6e-8",
+            "%broadcast.2 = f32[5,1024,1024,256]{3,2,1,0:T(8,128)} broadcast(f32[]{:T(128)} %c), dimensions={}",
+            4444.0,
+            none,
+        );
+    }
+
+    /// Kernels that read a part of an operand cost what they say: a layer of a stack, or pages of a cache. The static cycles of attention
+    /// are those of `docs/kernel-cycles.md`.
+    #[test]
+    fn kernels_that_read_parts_of_operands_do_not_cost_the_whole() {
+        let machine = Machine::of(&"v6e-1".parse().unwrap());
+        let predicted = |call: &str, flops: u64, transcendentals: u64, bytes: u64| {
+            let text = format!(
+                "%{call}, custom_call_target=\"tpu_custom_call\", backend_config={{\"custom_call_config\": {{\"cost_estimate\": \
+                 {{\"flops\": {flops}, \"transcendentals\": {transcendentals}, \"bytes_accessed\": {bytes}}}}}}}"
+            );
+            ProfileErrors::of([op(&text, 30.0, StatedWork::default())], &machine).ops[0].predicted_s
+        };
+        // 16 sequences of 1024 positions, in 4 pages each of a cache of 32 layers.
+        let pages = "bf16[32,64,8,256,128]{4,3,2,1,0:T(8,128)(2,1)}";
+        let query = "bf16[16,8,16,128]{3,2,1,0:T(8,128)(2,1)}";
+        let attention = format!("paged_attention.1 = {query} custom-call({query} %q, {pages} %k, {pages} %v)");
+        let seconds = predicted(&attention, 1_073_741_824, 2_097_152, 68_157_440);
+        let counted = 77_308.0 / 1.75e9;
+        assert!((0.75..1.35).contains(&(seconds / counted)), "{seconds}");
+        let stack = "bf16[32,8,1024,1024]{3,2,1,0:T(8,128)(2,1)}";
+        let rows = "bf16[16,1024]{1,0:T(8,128)(2,1)}";
+        let seconds =
+            predicted(&format!("gmm.1 = {rows} custom-call({rows} %x, {stack} %w)"), 33_554_432, 0, 16_842_752);
+        let read = 16_842_752.0 / 1.64e12;
+        assert!((1.0..1.5).contains(&(seconds / read)), "{seconds}");
+    }
+
     /// Sublanes that change are shuffled, as measured; a transpose of lanes, of which no time is known, counts by its bytes.
     #[test]
     fn layouts_with_other_sublanes_take_longer() {

@@ -38,7 +38,9 @@ pub(super) fn profiles(results: &Results) -> String {
     let mut text = String::from(
         "\n## Measured profiles, op by op\n\n\
          Each op is priced by its HLO alone and compared with its measured time: `tpu accuracy --profile FILE`. Errors are medians over ops of \
-         20 us and more.\nOf a collective the shortest execution counts; the others wait for late devices.\n\n\
+         20 us and more.\nOf a collective the shortest execution counts; the others wait for late devices.\n\
+         Matmuls of a CSV were timed from the host. What a call takes drifts by 20 us, so it is told by the rows timed before and after one, \
+         short ones most.\n\n\
          | profile | slice | class | ops | median error | p90 | measured, ms | predicted, ms |\n|---|---|---|---|---|---|---|---|\n",
     );
     let percent = |share: Option<f64>| share.map_or_else(|| "-".to_string(), |share| format!("{:.1} %", share * 100.0));
