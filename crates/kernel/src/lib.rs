@@ -50,5 +50,7 @@ pub use kernel::{
     AxisId, BlockSpec, Buffers, CostEstimate, GridAxis, Kernel, KernelMemory, Reference, ReferenceRole, Semantics,
 };
 pub use lower::{KernelTarget, Lowered, lower};
-pub use recognise::{FoundAttention, Recognised, RecognisedExperts, recognise, recognise_experts};
+pub use recognise::{
+    FoundAttention, Recognised, RecognisedExperts, RecognisedLosses, recognise, recognise_experts, recognise_losses,
+};
 pub use writer::{Val, Writer};

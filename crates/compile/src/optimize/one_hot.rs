@@ -98,6 +98,34 @@ impl Picked {
     }
 
     fn of(func: &Func, array: Value, indices: Value, numbers: &Numbers<'_>) -> Option<Picked> {
+        Picked::by_batch(func, array, indices, numbers).or_else(|| Picked::by_place(func, array, indices, numbers))
+    }
+
+    /// Index vectors that name the row too, as in `x[jnp.arange(rows), labels]`: all but the last count rows.
+    fn by_place(func: &Func, array: Value, indices: Value, numbers: &Numbers<'_>) -> Option<Picked> {
+        let array = plain(func, array)?;
+        let along = array.dims.len().checked_sub(1)?;
+        let all = 0..i64::try_from(array.dims.len()).ok()?;
+        let is_all = numbers.dropped.iter().copied().eq(all.clone()) && numbers.addressed.iter().copied().eq(all);
+        let is_alone = numbers.window.is_empty() && numbers.batching.is_empty();
+        let joined = definition(func, indices).filter(|op| op.kind() == Some(OpKind::Concatenate))?;
+        let is_joined = joined.attr("dimension").and_then(Attr::as_int) == Some(numbers.index_vector_dim)
+            && numbers.index_vector_dim == along as i64
+            && joined.operands.len() == array.dims.len();
+        (is_all && is_alone && is_joined && along > 0).then_some(())?;
+        let (&picked, places) = joined.operands.split_last()?;
+        for &value in &joined.operands {
+            let dims = &plain(func, value)?.dims;
+            (dims.split_last()? == (&1, array.dims.get(..along)?)).then_some(())?;
+        }
+        places.iter().enumerate().all(|(n, &place)| counts(func, place, n, MOST_OPS)).then_some(())?;
+        let index = plain(func, picked)?.element.plain()?;
+        let is_wide = matches!(index, DType::I32 | DType::U32 | DType::I64);
+        let is_sized = i32::try_from(*array.dims.get(along)?).is_ok_and(|size| size > 0);
+        (is_wide && is_sized).then_some(Picked { array: array.clone(), along, indices: picked, index })
+    }
+
+    fn by_batch(func: &Func, array: Value, indices: Value, numbers: &Numbers<'_>) -> Option<Picked> {
         let (array, of_indices) = (plain(func, array)?, plain(func, indices)?);
         let [dropped] = *numbers.dropped else { return None };
         let is_one_element = numbers.addressed == [dropped] && numbers.window.is_empty();
@@ -125,6 +153,41 @@ impl Picked {
     fn rows(&self, dtype: DType) -> TensorType {
         let rest = self.array.dims.iter().enumerate().filter(|(n, _)| *n != self.along);
         TensorType::new(rest.map(|(_, &size)| size).collect::<Vec<i64>>(), dtype)
+    }
+}
+
+/// Ops that a counter of rows may be written in.
+const MOST_OPS: usize = 8;
+
+/// Whether an array counts along a dimension: it is a counter, or what indexing by one makes of it, since none is negative.
+fn counts(func: &Func, value: Value, along: usize, left: usize) -> bool {
+    let (Some(op), Some(left)) = (definition(func, value), left.checked_sub(1)) else { return false };
+    let is_zeros = |value: Value| is_zero(func, value);
+    match op.kind() {
+        Some(OpKind::Iota) => op.attr("iota_dimension").and_then(Attr::as_int) == Some(along as i64),
+        Some(OpKind::BroadcastInDim) => {
+            let to = op.attr("broadcast_dimensions").and_then(Attr::as_i64s).unwrap_or(&[]);
+            let Some(from) = to.iter().position(|&to| to == along as i64) else { return false };
+            let size = |value: Value, n: usize| plain(func, value).and_then(|ty| ty.dims.get(n).copied());
+            size(op.operands[0], from) == size(value, along) && counts(func, op.operands[0], from, left)
+        }
+        Some(OpKind::Reshape) => {
+            // A dimension of size 1 more or less behind it.
+            let [Some(from), Some(to)] = [op.operands[0], value].map(|value| plain(func, value)) else { return false };
+            let same = from.dims.get(..=along).is_some_and(|dims| to.dims.get(..=along) == Some(dims));
+            same && counts(func, op.operands[0], along, left)
+        }
+        Some(OpKind::Select) => {
+            let [predicate, _, counter] = op.operands[..] else { return false };
+            let Some(compare) = definition(func, predicate).filter(|op| op.kind() == Some(OpKind::Compare)) else {
+                return false;
+            };
+            let is_negative = compare.attr("comparison_direction").and_then(Attr::as_keyword) == Some(Keyword::Lt)
+                && compare.operands.first() == Some(&counter)
+                && compare.operands.get(1).is_some_and(|&zero| is_zeros(zero));
+            is_negative && counts(func, counter, along, left)
+        }
+        _ => false,
     }
 }
 
@@ -295,6 +358,10 @@ func.func @main(%x: tensor<2x3x7xf32>, %i: tensor<2x3x1xi32>, %u: tensor<2x3x1xf
     }
 
     fn run(module: &Verified) -> Vec<InterpreterValue> {
+        run_on(module, &[vec![2, 3, 7], vec![2, 3, 1], vec![2, 3, 1]])
+    }
+
+    fn run_on(module: &Verified, dims: &[Vec<usize>; 3]) -> Vec<InterpreterValue> {
         let floats = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
         let x: Vec<f32> = (0..42).map(|n| n as f32 - 20.5).collect();
         // Inside, at both ends, and outside on both sides.
@@ -305,9 +372,9 @@ func.func @main(%x: tensor<2x3x7xf32>, %i: tensor<2x3x1xi32>, %u: tensor<2x3x1xf
             literal
         };
         let arguments = [
-            literal(DType::F32, &[2, 3, 7], floats(&x)),
-            literal(DType::I32, &[2, 3, 1], i),
-            literal(DType::F32, &[2, 3, 1], floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])),
+            literal(DType::F32, &dims[0], floats(&x)),
+            literal(DType::I32, &dims[1], i),
+            literal(DType::F32, &dims[2], floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])),
         ];
         let arguments = arguments.iter().map(|one| InterpreterValue::Tensor(TensorValue::from_literal(one))).collect();
         Interpreter::new(module, InterpreterOptions::default()).run("main", arguments).unwrap()
@@ -321,6 +388,47 @@ func.func @main(%x: tensor<2x3x7xf32>, %i: tensor<2x3x1xi32>, %u: tensor<2x3x1xf
         assert!(!text.contains("gather") && !text.contains("scatter"), "{text}");
         let plain = hlo::verify(hlo::text::parse(PICK).unwrap()).unwrap();
         assert_eq!(run(&module), run(&plain));
+    }
+
+    /// `x[jnp.arange(6), i]` and its gradient.
+    const PLACED: &str = r#"
+func.func @main(%x: tensor<6x7xf32>, %i: tensor<6xi32>, %u: tensor<6xf32>) -> (tensor<6xf32>, tensor<6x7xf32>) {
+  %n = stablehlo.iota dim = 0 : tensor<6xi32>
+  %o = stablehlo.constant dense<0> : tensor<i32>
+  %os = stablehlo.broadcast_in_dim %o, dims = [] : (tensor<i32>) -> tensor<6xi32>
+  %below = stablehlo.compare LT, %n, %os, SIGNED : (tensor<6xi32>, tensor<6xi32>) -> tensor<6xi1>
+  %six = stablehlo.constant dense<6> : tensor<6xi32>
+  %more = stablehlo.add %n, %six : tensor<6xi32>
+  %rows = stablehlo.select %below, %more, %n : tensor<6xi1>, tensor<6xi32>
+  %a = stablehlo.broadcast_in_dim %rows, dims = [0] : (tensor<6xi32>) -> tensor<6x1xi32>
+  %b = stablehlo.broadcast_in_dim %i, dims = [0] : (tensor<6xi32>) -> tensor<6x1xi32>
+  %s = stablehlo.concatenate %a, %b, dim = 1 : (tensor<6x1xi32>, tensor<6x1xi32>) -> tensor<6x2xi32>
+  %g = "stablehlo.gather"(%x, %s) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0, 1], start_index_map = [0, 1],
+    index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 1>}> : (tensor<6x7xf32>, tensor<6x2xi32>) -> tensor<6xf32>
+  %z = stablehlo.constant dense<0.0> : tensor<6x7xf32>
+  %p = "stablehlo.scatter"(%z, %s, %u) <{indices_are_sorted = false, scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0, 1],
+    scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1>, unique_indices = false}> ({
+    ^bb0(%c: tensor<f32>, %d: tensor<f32>):
+      %e = stablehlo.add %c, %d : tensor<f32>
+      stablehlo.return %e : tensor<f32>
+  }) : (tensor<6x7xf32>, tensor<6x2xi32>, tensor<6xf32>) -> tensor<6x7xf32>
+  return %g, %p : tensor<6xf32>, tensor<6x7xf32>
+}"#;
+
+    #[test]
+    fn rows_may_be_counted() {
+        let (module, changes) = rewritten(PLACED);
+        assert_eq!(changes, 2);
+        let plain = hlo::verify(hlo::text::parse(PLACED).unwrap()).unwrap();
+        let dims = [vec![6, 7], vec![6], vec![6]];
+        assert_eq!(run_on(&module, &dims), run_on(&plain, &dims));
+        // Rows in another order, another comparison.
+        let reversed = PLACED.replace(
+            "%a = stablehlo.broadcast_in_dim %rows",
+            "%r = stablehlo.reverse %rows, dims = [0] : tensor<6xi32>\n  %a = stablehlo.broadcast_in_dim %r",
+        );
+        assert_eq!(rewritten(&reversed).1, 0);
+        assert_eq!(rewritten(&PLACED.replace("compare LT", "compare GT")).1, 0);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod experts;
 mod layout;
+mod loss;
 mod mask;
 mod ops;
 mod polynomial;
@@ -20,6 +21,7 @@ use hlo::{Func, OpKind, Region, Value, Verified};
 
 use crate::error::Error;
 pub use experts::{RecognisedExperts, recognise_experts};
+pub use loss::{RecognisedLosses, recognise_losses};
 use ops::Ops;
 use site::follow;
 use write::{Decompositions, Plan, plan, write};

@@ -1,9 +1,9 @@
 //! The ops of one region: who reads a value, and what their attributes say of axes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use hlo::dims::DotDims;
-use hlo::{Attr, Definition, Func, Keyword, Op, OpId, OpKind, Value};
+use hlo::{Attr, Definition, Func, Keyword, Op, OpId, OpKind, Region, Value};
 
 use super::layout::{Label, Layout};
 
@@ -130,4 +130,51 @@ pub(super) fn is_default_precision(op: &Op) -> bool {
         Some(Attr::Array(of)) => of.iter().all(|one| one.as_keyword() == Some(Keyword::PrecisionDefault)),
         _ => true,
     }
+}
+
+/// The ops of a region in an order in which all values are computed before they are read: as it is, but for new ops, which come where
+/// they are first needed, with what they read. `None` where there is no such order.
+pub(super) fn sorted(func: &Func, region: Region, new: &[OpId]) -> Option<Vec<OpId>> {
+    let old = func.region(region).ops.clone();
+    let is_here: HashSet<OpId> = old.iter().chain(new).copied().collect();
+    let (mut begun, mut done) = (HashSet::new(), HashSet::new());
+    let mut order = Vec::with_capacity(is_here.len());
+    for &id in &old {
+        let mut pending = vec![id];
+        while let Some(&id) = pending.last() {
+            if done.contains(&id) {
+                pending.pop();
+                continue;
+            }
+            let is_first = begun.insert(id);
+            let before: Vec<OpId> = reads(func, id)
+                .into_iter()
+                .filter_map(|value| match func.value(value).definition {
+                    Definition::Result(id, _) => Some(id),
+                    Definition::Argument(..) => None,
+                })
+                .filter(|other| is_here.contains(other) && !done.contains(other))
+                .collect();
+            if before.is_empty() {
+                done.insert(id);
+                order.push(id);
+                pending.pop();
+            } else if is_first {
+                if before.iter().any(|other| begun.contains(other)) {
+                    return None;
+                }
+                pending.extend(before);
+            } else {
+                return None;
+            }
+        }
+    }
+    Some(order)
+}
+
+/// What an op reads, in its regions too.
+fn reads(func: &Func, id: OpId) -> Vec<Value> {
+    let op = func.op(id);
+    let inside = op.regions.iter().flat_map(|&region| func.region(region).ops.clone());
+    op.operands.iter().copied().chain(inside.flat_map(|inner| reads(func, inner))).collect()
 }

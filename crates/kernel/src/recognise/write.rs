@@ -1,6 +1,7 @@
 //! Writes an attention that was understood as composites, and puts their results in place of the matmuls'.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use chips::Generation;
@@ -9,7 +10,7 @@ use hlo::{
 };
 use tensor::{DType, Spec};
 
-use super::layout::{Label, Layout};
+use super::layout::{Label, Labels, Layout};
 use super::mask::{Evaluator, MaskOf, Visible, visible};
 use super::ops::{Ops, is_default_precision};
 use super::site::{Part, Side, Site};
@@ -280,7 +281,7 @@ impl<'a> Writer<'a> {
         self.func.op(id).results().collect()
     }
 
-    fn one(&mut self, kind: OpKind, operand: Value, attrs: Attrs, result: &Spec) -> Value {
+    pub(super) fn one(&mut self, kind: OpKind, operand: Value, attrs: Attrs, result: &Spec) -> Value {
         let results = self.op(kind, vec![operand], attrs, vec![tensor_type(result)]);
         results.first().copied().unwrap_or(operand)
     }
@@ -306,7 +307,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn converted(&mut self, value: Value, dtype: DType) -> Value {
+    pub(super) fn converted(&mut self, value: Value, dtype: DType) -> Value {
         match static_spec(self.func.ty(value)) {
             Some(spec) if spec.dtype != dtype => {
                 self.one(OpKind::Convert, value, Attrs::new(), &Spec::new(dtype, spec.dims))
@@ -317,35 +318,68 @@ impl<'a> Writer<'a> {
 
     /// An array with zeros behind the positions it has.
     fn lengthened(&mut self, value: Value, length: usize) -> Value {
+        let have = static_spec(self.func.ty(value)).and_then(|spec| spec.dims.get(POSITIONS).copied());
+        self.padded(value, POSITIONS, (0, length.saturating_sub(have.unwrap_or(length))), 0)
+    }
+
+    /// An array with a small number before and behind what it has along an axis.
+    pub(super) fn padded(&mut self, value: Value, axis: usize, (low, high): (usize, usize), number: i32) -> Value {
         let Some(spec) = static_spec(self.func.ty(value)) else { return value };
-        let have = spec.dims.get(POSITIONS).copied().unwrap_or(length);
-        if have >= length {
+        if low + high == 0 || axis >= spec.dims.len() {
             return value;
         }
-        let zero = self.constant(&Spec::new(spec.dtype, Vec::new()), vec![0; spec.dtype.size_bytes()]);
+        let bytes = match (number, spec.dtype.is_float()) {
+            (0, _) => vec![0; spec.dtype.size_bytes()],
+            (_, true) => tensor::encode_float(spec.dtype, f64::from(number))
+                .map_or(Vec::new(), |bits| bits.to_le_bytes().into_iter().take(spec.dtype.size_bytes()).collect()),
+            (_, false) => i64::from(number).to_le_bytes().into_iter().take(spec.dtype.size_bytes()).collect(),
+        };
+        let number = self.constant(&Spec::new(spec.dtype, Vec::new()), bytes);
+        let along = |size: usize| {
+            let sizes = (0..spec.dims.len()).map(|n| if n == axis { size as i64 } else { 0 });
+            Attr::i64s(sizes.collect::<Vec<_>>())
+        };
         let mut attrs = Attrs::new();
-        attrs.set("edge_padding_low", Attr::i64s([0; 4]));
-        attrs.set("edge_padding_high", Attr::i64s([0, 0, (length - have) as i64, 0]));
-        attrs.set("interior_padding", Attr::i64s([0; 4]));
+        attrs.set("edge_padding_low", along(low));
+        attrs.set("edge_padding_high", along(high));
+        attrs.set("interior_padding", along(0));
         let mut dims = spec.dims.clone();
-        dims[POSITIONS] = length;
-        let results = self.op(OpKind::Pad, vec![value, zero], attrs, vec![tensor_type(&Spec::new(spec.dtype, dims))]);
+        dims[axis] += low + high;
+        let results = self.op(OpKind::Pad, vec![value, number], attrs, vec![tensor_type(&Spec::new(spec.dtype, dims))]);
         results.first().copied().unwrap_or(value)
     }
 
     /// The first positions of an array.
     fn shortened(&mut self, value: Value, length: usize) -> Value {
+        self.cut(value, POSITIONS, 0..length)
+    }
+
+    /// A range of an axis.
+    pub(super) fn cut(&mut self, value: Value, axis: usize, range: Range<usize>) -> Value {
         let Some(spec) = static_spec(self.func.ty(value)) else { return value };
         let mut dims = spec.dims.clone();
-        if dims.get(POSITIONS).is_none_or(|&have| have <= length) {
+        if dims.get(axis).is_none_or(|&have| range.start == 0 && have <= range.end) {
             return value;
         }
-        dims[POSITIONS] = length;
+        let rank = dims.len();
+        dims[axis] = range.len();
+        let of = |number: usize, others: &[usize]| {
+            let sizes = (0..rank).map(|n| if n == axis { number as i64 } else { others[n] as i64 });
+            Attr::i64s(sizes.collect::<Vec<_>>())
+        };
         let mut attrs = Attrs::new();
-        attrs.set("start_indices", Attr::i64s([0; 4]));
-        attrs.set("limit_indices", Attr::i64s(dims.iter().map(|&size| size as i64).collect::<Vec<_>>()));
-        attrs.set("strides", Attr::i64s([1; 4]));
+        attrs.set("start_indices", of(range.start, &vec![0; rank]));
+        attrs.set("limit_indices", of(range.end, &spec.dims));
+        attrs.set("strides", of(1, &vec![1; rank]));
         self.one(OpKind::Slice, value, attrs, &Spec::new(spec.dtype, dims))
+    }
+
+    /// An array of one number, given by its bytes.
+    pub(super) fn splat(&mut self, spec: &Spec, element: &[u8]) -> Option<Value> {
+        let ty = tensor_type(spec);
+        let mut attrs = Attrs::new();
+        attrs.set("value", Attr::Dense(Arc::new(Dense::splat(ty.as_tensor()?.clone(), element)?)));
+        self.op(OpKind::Constant, Vec::new(), attrs, vec![ty]).first().copied()
     }
 
     /// Segment ids: 0 for the first positions, 1 for those that were added.
@@ -355,7 +389,7 @@ impl<'a> Writer<'a> {
         self.constant(&Spec::new(DType::I32, [batch, 1, length]), bytes)
     }
 
-    fn constant(&mut self, spec: &Spec, bytes: Vec<u8>) -> Value {
+    pub(super) fn constant(&mut self, spec: &Spec, bytes: Vec<u8>) -> Value {
         let ty = tensor_type(spec);
         let mut attrs = Attrs::new();
         let dense = ty.as_tensor().and_then(|ty| Dense::from_elements(ty.clone(), bytes));
@@ -366,8 +400,12 @@ impl<'a> Writer<'a> {
     }
 
     /// An array as the kernel takes it.
-    fn entering(&mut self, site: &Site, (value, layout): &(Value, Layout), order: &Order) -> Option<Value> {
-        let labels = &site.labels;
+    pub(super) fn entering(
+        &mut self,
+        labels: &Labels,
+        (value, layout): &(Value, Layout),
+        order: &[Vec<Label>],
+    ) -> Option<Value> {
         let have = labels.flat(layout);
         let want: Vec<Label> = order.concat();
         let size = |label: &Label| labels.size(*label);
@@ -379,8 +417,14 @@ impl<'a> Writer<'a> {
     }
 
     /// An array of the kernel as the program had it.
-    fn leaving(&mut self, site: &Site, value: Value, order: &Order, layout: &Layout, like: &Spec) -> Option<Value> {
-        let labels = &site.labels;
+    pub(super) fn leaving(
+        &mut self,
+        labels: &Labels,
+        value: Value,
+        order: &[Vec<Label>],
+        layout: &Layout,
+        like: &Spec,
+    ) -> Option<Value> {
         let have: Vec<Label> = order.concat();
         let want = labels.flat(layout);
         let cut = self.reshaped(value, have.iter().map(|&label| labels.size(label)).collect());
@@ -440,6 +484,11 @@ impl<'a> Writer<'a> {
         Some(self.one(OpKind::Slice, value, attrs, &Spec::new(spec.dtype, vec![1; dims.len()])))
     }
 
+    /// What was written, in order, in no region yet.
+    pub(super) fn finish(self) -> Vec<OpId> {
+        self.new
+    }
+
     /// Puts what was written before an op.
     pub(super) fn place(self, before: OpId) {
         if let Some(region) = self.func.regions.get_mut(self.region.0 as usize) {
@@ -477,9 +526,9 @@ pub(super) fn write(
     let mut replaced = Vec::new();
     let side = |side: Side| site.sides.get(&side).ok_or_else(internal);
     let mut writer = Writer::new(&mut *func, region);
-    let q = writer.entering(site, side(Side::Queries)?, &plan.q_order).ok_or_else(internal)?;
-    let k = writer.entering(site, side(Side::Keys)?, &plan.kv_order).ok_or_else(internal)?;
-    let v = writer.entering(site, side(Side::Values)?, &plan.v_order).ok_or_else(internal)?;
+    let q = writer.entering(&site.labels, side(Side::Queries)?, &plan.q_order).ok_or_else(internal)?;
+    let k = writer.entering(&site.labels, side(Side::Keys)?, &plan.kv_order).ok_or_else(internal)?;
+    let v = writer.entering(&site.labels, side(Side::Values)?, &plan.v_order).ok_or_else(internal)?;
     let q = writer.lengthened(q, attention.q_len);
     let (k, v) = (writer.lengthened(k, attention.kv_len), writer.lengthened(v, attention.kv_len));
     let segments = match attention.segments {
@@ -494,13 +543,13 @@ pub(super) fn write(
     let real = writer.shortened(out, plan.lengths.0);
     for given in site.given.iter().filter(|given| given.part == Part::Output) {
         let like = like(&*writer.func, given.value)?;
-        let value = writer.leaving(site, real, &plan.out_order, &given.layout, &like).ok_or_else(internal)?;
+        let value = writer.leaving(&site.labels, real, &plan.out_order, &given.layout, &like).ok_or_else(internal)?;
         replaced.push((given.value, value));
     }
     writer.place(plan.forward);
     let Some(backward) = plan.backward else { return Ok(replaced) };
     let mut writer = Writer::new(&mut *func, region);
-    let gradient = writer.entering(site, side(Side::Gradient)?, &plan.out_order).ok_or_else(internal)?;
+    let gradient = writer.entering(&site.labels, side(Side::Gradient)?, &plan.out_order).ok_or_else(internal)?;
     let gradient = writer.converted(gradient, attention.dtype);
     let gradient = writer.lengthened(gradient, attention.q_len);
     let operands = [vec![q, k, v, out, logsumexp, gradient], segments].concat();
@@ -515,7 +564,7 @@ pub(super) fn write(
         };
         let value = writer.shortened(value, length);
         let like = like(&*writer.func, given.value)?;
-        let value = writer.leaving(site, value, order, &given.layout, &like).ok_or_else(internal)?;
+        let value = writer.leaving(&site.labels, value, order, &given.layout, &like).ok_or_else(internal)?;
         replaced.push((given.value, value));
     }
     writer.place(backward);

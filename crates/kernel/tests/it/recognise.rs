@@ -178,3 +178,55 @@ fn weights_that_are_not_chosen_stay() {
     assert_eq!(experts(&mixed).0, 0);
     assert_eq!(experts(&change(EXPERTS, "precision = [DEFAULT, DEFAULT]", "precision = [HIGHEST, HIGHEST]")).0, 0);
 }
+
+/// `log_softmax` times `one_hot`, and gradients of hidden states and weight, as JAX writes them.
+const LOSS: &str = include_str!("../data/recognise/loss_one_hot.mlir");
+
+#[track_caller]
+fn losses(text: &str, expected: usize, reason: &str) -> String {
+    let module = hlo::verify(hlo::read(text.as_bytes()).unwrap()).unwrap();
+    let read = kernel::recognise_losses(module, Generation::V6e).unwrap();
+    assert_eq!(read.found.len(), expected, "{:?}", read.left);
+    let left: Vec<&str> = read.left.iter().map(|(reason, _)| reason.as_str()).collect();
+    assert!(left.join("; ").contains(reason), "{left:?}");
+    read.found.first().cloned().unwrap_or_default() + &hlo::text::print(&read.module)
+}
+
+#[test]
+fn logits_of_a_loss_are_not_written() {
+    let text = losses(LOSS, 1, "");
+    assert!(text.starts_with("256 rows of 64, vocabulary of 384, f32 with gradients"), "{text}");
+    let main = text.split("func.func private").next().unwrap();
+    assert!(main.contains("tpubridge.cross_entropy_backward") && !main.contains("128x384xf32"), "{main}");
+    // Rows that are no whole blocks are padded.
+    let odd = LOSS.replace("2x128", "2x100").replace("2.560000e+02", "2.000000e+02");
+    assert!(losses(&odd, 1, "").contains("tensor<1x256xf32>"));
+}
+
+#[test]
+fn a_loss_of_something_else_stays() {
+    let softmax = "%5 = stablehlo.subtract %arg0, %4 : tensor<2x128x384xf32>";
+    losses(&change(LOSS, softmax, &softmax.replace("subtract", "add")), 0, "");
+    losses(&change(LOSS, "%6 = stablehlo.exponential", "%6 = stablehlo.tanh"), 0, "");
+    losses(&change(LOSS, "%9 = stablehlo.log ", "%9 = stablehlo.sqrt "), 0, "also read by");
+    // The logarithm is added, the sum left out: what comes out hangs on the largest logit.
+    let shifted = "%11 = stablehlo.subtract %5, %10";
+    losses(&change(LOSS, shifted, "%11 = stablehlo.add %5, %10"), 0, "also read by");
+    losses(&change(LOSS, "%3 = stablehlo.divide %2, %arg1", "%3 = stablehlo.multiply %2, %arg1"), 0, "also read by");
+    // Another comparison, a label of another row.
+    losses(&change(LOSS, "compare EQ", "compare LE"), 0, "");
+    let turned = "%9 = stablehlo.reverse %arg0, dims = [1] : tensor<2x128xi32>\n    %0 = stablehlo.broadcast_in_dim %9";
+    losses(&change(LOSS, "%0 = stablehlo.broadcast_in_dim %arg0", turned), 1, "");
+    // The gradient is that of another weight, or more is read of it.
+    losses(&change(LOSS, "%16 = stablehlo.dot_general %13, %arg1", "%16 = stablehlo.dot_general %1, %arg1"), 1, "");
+    losses(
+        &change(
+            LOSS,
+            "return %7, %16, %15",
+            "%17 = stablehlo.cosine %13 : tensor<2x128x384xf32>\n    %18 = stablehlo.dot_general %17, %arg1, contracting_dims = [2] x [1] : (tensor<2x128x384xf32>, tensor<64x384xf32>) -> tensor<2x128x64xf32>\n    return %7, %18, %15",
+        ),
+        0,
+        "also read by stablehlo.cosine",
+    );
+    losses(&change(LOSS, "precision = [DEFAULT, DEFAULT]", "precision = [HIGHEST, HIGHEST]"), 0, "");
+}

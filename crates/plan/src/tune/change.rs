@@ -51,6 +51,12 @@ pub(super) const CHANGES: &[Change] = &[
         apply: chosen_experts,
     },
     Change {
+        name: "fused cross-entropy",
+        reason: "logits exist block by block in VMEM: they are never written to HBM, forward and backward",
+        exact: Exact::Rounding,
+        apply: losses,
+    },
+    Change {
         name: "one-hot indexing",
         reason: "a gather or scatter of one element a row needs the whole array in HBM; comparisons fuse with what computes it",
         exact: Exact::Rounding,
@@ -88,9 +94,17 @@ pub(super) const CHANGES: &[Change] = &[
     },
 ];
 
+const PARTITIONED: &str = "the program is partitioned: its kernels would have to be so by hand";
+
+/// What stays as it is, and why.
+fn left(list: &[(String, usize)]) -> String {
+    let all: Vec<String> = list.iter().map(|(reason, count)| format!("{count} left: {reason}")).collect();
+    all.join("; ")
+}
+
 fn attention(program: &Program, setting: &Setting) -> Attempt {
     if program.partitions().is_some_and(|count| count > 1) {
-        return Ok(Err("the program is partitioned: its kernels would have to be so by hand".into()));
+        return Ok(Err(PARTITIONED.into()));
     }
     let generation = setting.slice.generation();
     let find = |program: &Program| kernel::recognise(program.verified().clone(), generation).map_err(Error::Kernel);
@@ -104,10 +118,6 @@ fn attention(program: &Program, setting: &Setting) -> Attempt {
             (best, how) = (found, "; saved weights are not saved any more");
         }
     }
-    let left = |list: &[(String, usize)]| {
-        let all: Vec<String> = list.iter().map(|(reason, count)| format!("{count} left: {reason}")).collect();
-        all.join("; ")
-    };
     if best.found.is_empty() {
         let reason = left(&best.left);
         return Ok(Err(if reason.is_empty() { "no attention is written in plain ops".into() } else { reason }));
@@ -123,7 +133,7 @@ fn attention(program: &Program, setting: &Setting) -> Attempt {
 
 fn chosen_experts(program: &Program, setting: &Setting) -> Attempt {
     if program.partitions().is_some_and(|count| count > 1) {
-        return Ok(Err("the program is partitioned: its kernels would have to be so by hand".into()));
+        return Ok(Err(PARTITIONED.into()));
     }
     let generation = setting.slice.generation();
     let read = kernel::recognise_experts(program.verified().clone(), generation).map_err(Error::Kernel)?;
@@ -131,6 +141,28 @@ fn chosen_experts(program: &Program, setting: &Setting) -> Attempt {
         return Ok(Err("no experts are weighed by one-hot vectors of a top_k".into()));
     };
     let detail = format!("{} mixtures ({first})", read.found.len());
+    Ok(Ok(Changed { program: Program::from_module(read.module), detail }))
+}
+
+fn losses(program: &Program, setting: &Setting) -> Attempt {
+    if program.partitions().is_some_and(|count| count > 1) {
+        return Ok(Err(PARTITIONED.into()));
+    }
+    // The logit of a label may be a gather, and its gradient a scatter.
+    let (module, _) = one_hot_indexing(program.verified().clone())?;
+    let read = kernel::recognise_losses(module, setting.slice.generation()).map_err(Error::Kernel)?;
+    let Some(first) = read.found.first() else {
+        let reason = left(&read.left);
+        return Ok(Err(if reason.is_empty() {
+            "no cross-entropy reads the logits of a matmul".into()
+        } else {
+            reason
+        }));
+    };
+    let mut detail = format!("{} losses ({first})", read.found.len());
+    if !read.left.is_empty() {
+        detail.push_str(&format!("; {}", left(&read.left)));
+    }
     Ok(Ok(Changed { program: Program::from_module(read.module), detail }))
 }
 

@@ -1,4 +1,4 @@
-//! Changes of `tpu tune`: attention that became composites gives the same results.
+//! Changes of `tpu tune`: attention and losses that became composites give the same results.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use runtime::config::{Config, Mode, Target};
 use runtime::optimize::compare_programs;
 use tensor::{Literal, encode_float};
 
-/// Arrays of numbers up to a size, one for each argument.
+/// Arrays of numbers up to a size, one for each argument; integers are below 384.
 fn samples(program: &Program, size: f64) -> Vec<Arc<Literal>> {
     let mut state = 7u64;
     let mut array = |ty: &hlo::Type| {
@@ -20,7 +20,7 @@ fn samples(program: &Program, size: f64) -> Vec<Arc<Literal>> {
         for element in literal.bytes_mut().chunks_exact_mut(dtype.size_bytes()) {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let real = (state >> 33) as f64 / f64::from(1u32 << 30) - 1.0;
-            let bits = encode_float(dtype, size * real).unwrap();
+            let bits = if dtype.is_float() { encode_float(dtype, size * real).unwrap() } else { (state >> 33) % 384 };
             element.copy_from_slice(&bits.to_le_bytes()[..element.len()]);
         }
         Arc::new(literal)
@@ -61,4 +61,59 @@ fn chosen_experts_give_the_same_results() {
     let after = Program::from_module(found.module);
     let moved = compare_programs(&backend, &before, &after, &samples(&before, 0.3)).unwrap();
     assert!(moved.iter().all(|result| result.is_finite && result.deviation <= 0.03), "{moved:?}");
+}
+
+/// Losses as JAX exports them with gradients of hidden states and weight: rows of 64 in bf16 or f32, a vocabulary of 384.
+const LOSSES: [(&str, &str, f64); 6] = [
+    // The shifted logit of a label, as optax takes it, with a tied embedding.
+    ("optax", include_str!("../../../kernel/tests/data/recognise/loss_optax.mlir"), 0.03),
+    // `log_softmax` and `take_along_axis`.
+    ("log_softmax", include_str!("../../../kernel/tests/data/recognise/loss_log_softmax.mlir"), 0.03),
+    // `log_softmax` times `one_hot`, in f32.
+    ("one_hot", include_str!("../../../kernel/tests/data/recognise/loss_one_hot.mlir"), 1e-4),
+    // `logsumexp` of all positions but the last, a mask and a z-loss.
+    ("logsumexp", include_str!("../../../kernel/tests/data/recognise/loss_logsumexp.mlir"), 0.03),
+    // Rows in one list.
+    ("flat", include_str!("../../../kernel/tests/data/recognise/loss_flat.mlir"), 0.03),
+    // Rows in one list, indexed by their number and label.
+    ("indexed", include_str!("../../../kernel/tests/data/recognise/loss_indexed.mlir"), 0.03),
+];
+
+#[test]
+fn losses_as_composites_give_the_same_results() {
+    let backend = Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu)).unwrap();
+    for (name, text, tolerance) in LOSSES {
+        let before = Program::read(text.as_bytes().to_vec()).unwrap();
+        let (module, _) = compile::optimize::one_hot_indexing(before.verified().clone()).unwrap();
+        let found = kernel::recognise_losses(module, Generation::V6e).unwrap();
+        assert!(found.found.len() == 1 && found.found[0].contains("gradients"), "{name}: {:?}", found.left);
+        let printed = hlo::text::print(&found.module);
+        let main = printed.split("func.func private").next().unwrap();
+        let logits = ["128x384xf32>", "127x384xf32>", "256x384xf32>"];
+        assert!(!logits.iter().any(|logits| main.contains(logits)), "{name}: logits are left: {main}");
+        let after = Program::from_module(found.module);
+        for size in [0.3, 2.0] {
+            let moved = compare_programs(&backend, &before, &after, &samples(&before, size)).unwrap();
+            for (n, result) in moved.iter().enumerate() {
+                let tolerance = tolerance * size.max(1.0);
+                assert!(result.is_finite && result.deviation <= tolerance, "{name}, result {n}: {result:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn labels_outside_of_the_vocabulary_stay_so() {
+    let backend = Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu)).unwrap();
+    let before = Program::read(LOSSES[2].1.as_bytes().to_vec()).unwrap();
+    let found = kernel::recognise_losses(before.verified().clone(), Generation::V6e).unwrap();
+    assert_eq!(found.found.len(), 1, "{:?}", found.left);
+    let after = Program::from_module(found.module);
+    let mut samples = samples(&before, 0.3);
+    let labels = samples.iter_mut().find(|sample| !sample.dtype().is_float()).unwrap();
+    let dims = labels.dims().to_vec();
+    let outside: Vec<i32> = (0..dims.iter().product()).map(|n: usize| [3, -1, 384, 100_000][n % 4]).collect();
+    *labels = Arc::new(Literal::from_slice(&outside, dims).unwrap());
+    let moved = compare_programs(&backend, &before, &after, &samples).unwrap();
+    assert!(moved.iter().all(|result| result.is_finite && result.deviation <= 1e-4), "{moved:?}");
 }

@@ -1,0 +1,139 @@
+//! Finds cross-entropy with the matmul of its logits, forward and backward, and writes it as our composites: logits exist block by block.
+//!
+//! Everything that reads logits must be understood (`walk.rs`): their largest, exponentials, sums, the logit of a label, and the
+//! gradients of hidden states and weight. What is left over are numbers of rows, whose arithmetic stays as the program has it: mean, mask,
+//! z-loss. Kernels give the logsumexp and the loss of a row. The largest logit becomes the logsumexp, so that the sum of exponentials is 1.
+
+mod terms;
+mod walk;
+mod write;
+
+use std::collections::{HashMap, HashSet};
+
+use chips::Generation;
+use hlo::passes::{DCE, Options, Partitioned};
+use hlo::{Attrs, Func, Region, Value, Verified};
+
+use super::ops::{Ops, sorted};
+use super::write::Decompositions;
+use crate::composites::{CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD};
+use crate::error::Error;
+use crate::kernels::{self, Make, Request};
+use walk::{LossSite, What, follow};
+use write::{Sizes, write};
+
+/// A program in which losses are composites.
+#[derive(Clone, Debug)]
+pub struct RecognisedLosses {
+    /// The program.
+    pub module: Verified,
+    /// Losses that are composites now, in words.
+    pub found: Vec<String>,
+    /// Why others stay as they are, and how many for each reason.
+    pub left: Vec<(String, usize)>,
+}
+
+/// Finds cross-entropy of logits that are a matmul, where the kernels of a generation take its sizes. Labels must be one-hot comparisons:
+/// gathers and scatters are to be rewritten before.
+pub fn recognise_losses(module: Verified, generation: Generation) -> Result<RecognisedLosses, Error> {
+    let names: Vec<&str> = kernels::names().collect();
+    let options = Options { partitioned: Partitioned::Yes, keep_composites: &names, ..Options::default() };
+    let mut module = hlo::passes::canonicalize(module, &options).map_err(Error::Rewrite)?.into_inner();
+    let mut decompositions = Decompositions::new("loss");
+    let (mut found, mut left) = (Vec::new(), HashMap::<String, usize>::new());
+    for func in &mut module.funcs {
+        for n in 0..func.regions.len() {
+            losses_of(func, Region(n as u32), generation, &mut decompositions, (&mut found, &mut left))?;
+        }
+    }
+    module.funcs.extend(decompositions.functions);
+    module.funcs.iter_mut().for_each(Func::renumber);
+    let module = hlo::verify(module).map_err(Error::Rewrite)?;
+    let (module, _) = hlo::passes::apply(module, &[DCE], &options).map_err(Error::Rewrite)?;
+    let mut left: Vec<(String, usize)> = left.into_iter().collect();
+    left.sort();
+    Ok(RecognisedLosses { module, found, left })
+}
+
+/// The losses of a region, one after the other: each changes what the next one sees.
+fn losses_of(
+    func: &mut Func,
+    region: Region,
+    generation: Generation,
+    decompositions: &mut Decompositions,
+    (found, left): (&mut Vec<String>, &mut HashMap<String, usize>),
+) -> Result<(), Error> {
+    let mut seen: HashSet<Value> = HashSet::new();
+    loop {
+        let order = func.region(region).ops.clone();
+        let ops = Ops::of(func, &order);
+        let mut next = None;
+        for &position in ops.matmuls() {
+            let logits = ops.op(position).first_result;
+            if !seen.insert(logits) {
+                continue;
+            }
+            match site(&ops, position, generation) {
+                Ok(site) => {
+                    next = Some(site);
+                    break;
+                }
+                Err(Some(reason)) => *left.entry(reason).or_default() += 1,
+                Err(None) => {}
+            }
+        }
+        let Some((site, sizes)) = next else { return Ok(()) };
+        let before = func.clone();
+        let (replaced, new) = write(func, region, (&site, sizes), decompositions)?;
+        let replaced: HashMap<Value, Value> = replaced.into_iter().collect();
+        for op in &mut func.ops {
+            for operand in &mut op.operands {
+                *operand = replaced.get(operand).copied().unwrap_or(*operand);
+            }
+        }
+        match sorted(func, region, &new) {
+            Some(order) => {
+                if let Some(data) = func.regions.get_mut(region.0 as usize) {
+                    data.ops = order;
+                }
+                found.push(describe(&site, &sizes));
+            }
+            None => {
+                *func = before;
+                *left.entry("its labels depend on its logits".into()).or_default() += 1;
+            }
+        }
+    }
+}
+
+/// The loss of logits, and its sizes as the kernels take them.
+fn site(ops: &Ops<'_>, position: usize, generation: Generation) -> Result<(LossSite, Sizes), Option<String>> {
+    let site = follow(ops, position, 1).or_else(|first| follow(ops, position, 0).map_err(|other| first.or(other)))?;
+    let sizes = Sizes::of(ops.func, &site).ok_or_else(|| "hidden states and weight differ in type".to_owned())?;
+    takes(&sizes, has_gradients(&site), generation)?;
+    Ok((site, sizes))
+}
+
+fn has_gradients(site: &LossSite) -> bool {
+    site.stands.iter().any(|stands| matches!(stands.what, What::OfHidden(_) | What::OfWeight(_)))
+}
+
+/// Whether the kernels can be made.
+fn takes(sizes: &Sizes, has_gradients: bool, generation: Generation) -> Result<(), String> {
+    let attributes = Attrs::new();
+    let passes = [(CROSS_ENTROPY, false), (CROSS_ENTROPY_BACKWARD, true)];
+    for (name, is_backward) in passes.into_iter().filter(|(_, is_backward)| has_gradients || !is_backward) {
+        let operands = sizes.operands(is_backward);
+        let request = Request { operands: &operands, attributes: &attributes, generation };
+        if let Some(Make::Program(make)) = kernels::by_name(name).map(|entry| entry.make) {
+            make(&request, "loss").map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+fn describe(site: &LossSite, sizes: &Sizes) -> String {
+    let gradients = if has_gradients(site) { " with gradients" } else { "" };
+    let Sizes { rows, depth, vocab, dtype, .. } = sizes;
+    format!("{rows} rows of {depth}, vocabulary of {vocab}, {dtype}{gradients}")
+}
