@@ -35,8 +35,9 @@ pub(super) struct Change {
     pub(super) apply: fn(&Program, &Setting) -> Attempt,
 }
 
-/// Attention first: it removes the largest arrays, which decide what the others are worth. Then precision, which halves what is
-/// left, then memory: donation is free, rematerialization costs time, so it is last.
+/// Attention first: it removes the largest arrays, which decide what the others are worth. A fused loss computes logits twice, so it
+/// has to beat what labels cost at their best: it comes after indexing. Then precision, which halves what is left, then memory:
+/// donation is free, rematerialization costs time, so it is last.
 pub(super) const CHANGES: &[Change] = &[
     Change {
         name: "attention kernels",
@@ -51,12 +52,6 @@ pub(super) const CHANGES: &[Change] = &[
         apply: chosen_experts,
     },
     Change {
-        name: "fused cross-entropy",
-        reason: "logits exist block by block in VMEM: they are never written to HBM, forward and backward",
-        exact: Exact::Rounding,
-        apply: losses,
-    },
-    Change {
         name: "one-hot indexing",
         reason: "a gather or scatter of one element a row needs the whole array in HBM; comparisons fuse with what computes it",
         exact: Exact::Rounding,
@@ -67,6 +62,12 @@ pub(super) const CHANGES: &[Change] = &[
         reason: "a scatter adds row after row; a matmul with one-hot rows adds them in the matrix units",
         exact: Exact::Bf16,
         apply: embedding_gradients,
+    },
+    Change {
+        name: "fused cross-entropy",
+        reason: "logits exist block by block in VMEM: they are never written to HBM, forward and backward",
+        exact: Exact::Rounding,
+        apply: losses,
     },
     Change {
         name: "bf16 matmuls",

@@ -14,6 +14,9 @@ const LEAST: f64 = 0.005;
 /// A program that saves this share of its memory at the same speed is better too.
 const LEAST_MEMORY: f64 = 0.05;
 
+/// A program that does not fit may lose this share of its speed on the way to one that does.
+const MOST_LOSS: f64 = 0.1;
+
 /// What a change is worth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Judgement {
@@ -28,7 +31,8 @@ pub(super) fn judge(before: &TuneMeasure, after: &TuneMeasure) -> Judgement {
     let error_s = (ERROR * moved(&before.shares, &after.shares)).max(LEAST * before.step.seconds);
     let fits_now = after.fits && !before.fits;
     let is_smaller = after.hbm_bytes as f64 <= before.hbm_bytes as f64 * (1.0 - LEAST_MEMORY);
-    let is_as_fast = gain_s >= -LEAST * before.step.seconds;
+    let most_loss = if before.fits { LEAST } else { MOST_LOSS };
+    let is_as_fast = gain_s >= -most_loss * before.step.seconds;
     let may = after.fits || !before.fits;
     let is_better = may && (gain_s > error_s || fits_now && gain_s > -before.step.seconds || is_smaller && is_as_fast);
     Judgement { gain_s, error_s, is_better }
@@ -83,5 +87,8 @@ mod tests {
         assert!(!judge(&before, &measure(0.07, 0.04, 80, true)).is_better);
         let too_large = measure(0.06, 0.04, 120, false);
         assert!(judge(&too_large, &measure(0.07, 0.05, 95, true)).is_better);
+        // On the way to fitting memory is worth a little time.
+        assert!(judge(&too_large, &measure(0.065, 0.04, 110, false)).is_better);
+        assert!(!judge(&too_large, &measure(0.08, 0.04, 110, false)).is_better);
     }
 }
