@@ -51,6 +51,7 @@ pub use kernel::{
 };
 pub use lower::{KernelTarget, Lowered, lower};
 pub use recognise::{
-    FoundAttention, Recognised, RecognisedExperts, RecognisedLosses, recognise, recognise_experts, recognise_losses,
+    FoundAttention, LossForm, Recognised, RecognisedExperts, RecognisedLosses, recognise, recognise_experts,
+    recognise_losses,
 };
 pub use writer::{Val, Writer};

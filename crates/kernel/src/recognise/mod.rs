@@ -21,7 +21,7 @@ use hlo::{Func, OpKind, Region, Value, Verified};
 
 use crate::error::Error;
 pub use experts::{RecognisedExperts, recognise_experts};
-pub use loss::{RecognisedLosses, recognise_losses};
+pub use loss::{LossForm, RecognisedLosses, recognise_losses};
 use ops::Ops;
 use site::follow;
 use write::{Decompositions, Plan, plan, write};

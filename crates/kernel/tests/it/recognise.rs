@@ -185,7 +185,7 @@ const LOSS: &str = include_str!("../data/recognise/loss_one_hot.mlir");
 #[track_caller]
 fn losses(text: &str, expected: usize, reason: &str) -> String {
     let module = hlo::verify(hlo::read(text.as_bytes()).unwrap()).unwrap();
-    let read = kernel::recognise_losses(module, Generation::V6e).unwrap();
+    let read = kernel::recognise_losses(module, Generation::V6e, kernel::LossForm::Kernels).unwrap();
     assert_eq!(read.found.len(), expected, "{:?}", read.left);
     let left: Vec<&str> = read.left.iter().map(|(reason, _)| reason.as_str()).collect();
     assert!(left.join("; ").contains(reason), "{left:?}");

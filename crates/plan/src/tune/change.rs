@@ -5,6 +5,7 @@ use compile::Program;
 use compile::optimize::{
     ComputePrecision, Level, ProgramOptimizer, RewriteStep, TargetInfo, one_hot_indexing, one_hot_rows,
 };
+use kernel::LossForm;
 
 use super::Exact;
 use crate::donors::Donors;
@@ -64,10 +65,16 @@ pub(super) const CHANGES: &[Change] = &[
         apply: embedding_gradients,
     },
     Change {
+        name: "chunked cross-entropy",
+        reason: "a loop over rows has the logits of one chunk in HBM, and both gradients in the same pass",
+        exact: Exact::Rounding,
+        apply: chunked_losses,
+    },
+    Change {
         name: "fused cross-entropy",
         reason: "logits exist block by block in VMEM: they are never written to HBM, forward and backward",
         exact: Exact::Rounding,
-        apply: losses,
+        apply: fused_losses,
     },
     Change {
         name: "bf16 matmuls",
@@ -145,13 +152,21 @@ fn chosen_experts(program: &Program, setting: &Setting) -> Attempt {
     Ok(Ok(Changed { program: Program::from_module(read.module), detail }))
 }
 
-fn losses(program: &Program, setting: &Setting) -> Attempt {
+fn chunked_losses(program: &Program, setting: &Setting) -> Attempt {
+    losses(program, setting, LossForm::Chunks)
+}
+
+fn fused_losses(program: &Program, setting: &Setting) -> Attempt {
+    losses(program, setting, LossForm::Kernels)
+}
+
+fn losses(program: &Program, setting: &Setting, form: LossForm) -> Attempt {
     if program.partitions().is_some_and(|count| count > 1) {
         return Ok(Err(PARTITIONED.into()));
     }
     // The logit of a label may be a gather, and its gradient a scatter.
     let (module, _) = one_hot_indexing(program.verified().clone())?;
-    let read = kernel::recognise_losses(module, setting.slice.generation()).map_err(Error::Kernel)?;
+    let read = kernel::recognise_losses(module, setting.slice.generation(), form).map_err(Error::Kernel)?;
     let Some(first) = read.found.first() else {
         let reason = left(&read.left);
         return Ok(Err(if reason.is_empty() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use chips::Generation;
 use compile::Program;
+use kernel::LossForm;
 use runtime::Backend;
 use runtime::config::{Config, Mode, Target};
 use runtime::optimize::compare_programs;
@@ -85,15 +86,22 @@ fn losses_as_composites_give_the_same_results() {
     for (name, text, tolerance) in LOSSES {
         let before = Program::read(text.as_bytes().to_vec()).unwrap();
         let (module, _) = compile::optimize::one_hot_indexing(before.verified().clone()).unwrap();
-        let found = kernel::recognise_losses(module, Generation::V6e).unwrap();
+        let found = kernel::recognise_losses(module.clone(), Generation::V6e, LossForm::Kernels).unwrap();
         assert!(found.found.len() == 1 && found.found[0].contains("gradients"), "{name}: {:?}", found.left);
         let printed = hlo::text::print(&found.module);
         let main = printed.split("func.func private").next().unwrap();
         let logits = ["128x384xf32>", "127x384xf32>", "256x384xf32>"];
         assert!(!logits.iter().any(|logits| main.contains(logits)), "{name}: logits are left: {main}");
-        let after = Program::from_module(found.module);
-        for size in [0.3, 2.0] {
-            let moved = compare_programs(&backend, &before, &after, &samples(&before, size)).unwrap();
+        let mut forms = vec![Program::from_module(found.module)];
+        let chunks = kernel::recognise_losses(module, Generation::V6e, LossForm::Chunks).unwrap();
+        // The gradient of a z-loss depends on the loss.
+        assert_eq!(chunks.found.len(), usize::from(name != "logsumexp"), "{name}: {:?}", chunks.left);
+        if !chunks.found.is_empty() {
+            forms.push(Program::from_module(chunks.module));
+            assert!(hlo::text::print(forms[1].module()).contains("128x384x"), "{name}: two chunks");
+        }
+        for (form, size) in forms.iter().flat_map(|form| [(form, 0.3), (form, 2.0)]) {
+            let moved = compare_programs(&backend, &before, form, &samples(&before, size)).unwrap();
             for (n, result) in moved.iter().enumerate() {
                 let tolerance = tolerance * size.max(1.0);
                 assert!(result.is_finite && result.deviation <= tolerance, "{name}, result {n}: {result:?}");
@@ -106,7 +114,7 @@ fn losses_as_composites_give_the_same_results() {
 fn labels_outside_of_the_vocabulary_stay_so() {
     let backend = Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu)).unwrap();
     let before = Program::read(LOSSES[2].1.as_bytes().to_vec()).unwrap();
-    let found = kernel::recognise_losses(before.verified().clone(), Generation::V6e).unwrap();
+    let found = kernel::recognise_losses(before.verified().clone(), Generation::V6e, LossForm::Kernels).unwrap();
     assert_eq!(found.found.len(), 1, "{:?}", found.left);
     let after = Program::from_module(found.module);
     let mut samples = samples(&before, 0.3);

@@ -4,6 +4,7 @@
 //! gradients of hidden states and weight. What is left over are numbers of rows, whose arithmetic stays as the program has it: mean, mask,
 //! z-loss. Kernels give the logsumexp and the loss of a row. The largest logit becomes the logsumexp, so that the sum of exponentials is 1.
 
+mod chunks;
 mod terms;
 mod walk;
 mod write;
@@ -19,6 +20,7 @@ use super::write::Decompositions;
 use crate::composites::{CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD};
 use crate::error::Error;
 use crate::kernels::{self, Make, Request};
+use chunks::rows_of_chunk;
 use walk::{LossSite, What, follow};
 use write::{Sizes, write};
 
@@ -33,9 +35,18 @@ pub struct RecognisedLosses {
     pub left: Vec<(String, usize)>,
 }
 
+/// How a loss is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossForm {
+    /// As composites of kernels: no logits in HBM, which the backward pass computes again.
+    Kernels,
+    /// As a loop over chunks of rows in plain ops, with gradients in the same pass. They must not depend on the loss itself.
+    Chunks,
+}
+
 /// Finds cross-entropy of logits that are a matmul, where the kernels of a generation take its sizes. Labels must be one-hot comparisons:
 /// gathers and scatters are to be rewritten before.
-pub fn recognise_losses(module: Verified, generation: Generation) -> Result<RecognisedLosses, Error> {
+pub fn recognise_losses(module: Verified, generation: Generation, form: LossForm) -> Result<RecognisedLosses, Error> {
     let names: Vec<&str> = kernels::names().collect();
     let options = Options { partitioned: Partitioned::Yes, keep_composites: &names, ..Options::default() };
     let mut module = hlo::passes::canonicalize(module, &options).map_err(Error::Rewrite)?.into_inner();
@@ -43,7 +54,7 @@ pub fn recognise_losses(module: Verified, generation: Generation) -> Result<Reco
     let (mut found, mut left) = (Vec::new(), HashMap::<String, usize>::new());
     for func in &mut module.funcs {
         for n in 0..func.regions.len() {
-            losses_of(func, Region(n as u32), generation, &mut decompositions, (&mut found, &mut left))?;
+            losses_of(func, Region(n as u32), (generation, form), &mut decompositions, (&mut found, &mut left))?;
         }
     }
     module.funcs.extend(decompositions.functions);
@@ -59,7 +70,7 @@ pub fn recognise_losses(module: Verified, generation: Generation) -> Result<Reco
 fn losses_of(
     func: &mut Func,
     region: Region,
-    generation: Generation,
+    (generation, form): (Generation, LossForm),
     decompositions: &mut Decompositions,
     (found, left): (&mut Vec<String>, &mut HashMap<String, usize>),
 ) -> Result<(), Error> {
@@ -73,7 +84,7 @@ fn losses_of(
             if !seen.insert(logits) {
                 continue;
             }
-            match site(&ops, position, generation) {
+            match site(&ops, position, generation, form) {
                 Ok(site) => {
                     next = Some(site);
                     break;
@@ -84,7 +95,7 @@ fn losses_of(
         }
         let Some((site, sizes)) = next else { return Ok(()) };
         let before = func.clone();
-        let (replaced, new) = write(func, region, (&site, sizes), decompositions)?;
+        let (replaced, new) = write(func, region, (&site, sizes), form, decompositions)?;
         let replaced: HashMap<Value, Value> = replaced.into_iter().collect();
         for op in &mut func.ops {
             for operand in &mut op.operands {
@@ -100,17 +111,28 @@ fn losses_of(
             }
             None => {
                 *func = before;
-                *left.entry("its labels depend on its logits".into()).or_default() += 1;
+                *left.entry("its labels or gradients depend on its logits".into()).or_default() += 1;
             }
         }
     }
 }
 
 /// The loss of logits, and its sizes as the kernels take them.
-fn site(ops: &Ops<'_>, position: usize, generation: Generation) -> Result<(LossSite, Sizes), Option<String>> {
+fn site(
+    ops: &Ops<'_>,
+    position: usize,
+    generation: Generation,
+    form: LossForm,
+) -> Result<(LossSite, Sizes), Option<String>> {
     let site = follow(ops, position, 1).or_else(|first| follow(ops, position, 0).map_err(|other| first.or(other)))?;
     let sizes = Sizes::of(ops.func, &site).ok_or_else(|| "hidden states and weight differ in type".to_owned())?;
-    takes(&sizes, has_gradients(&site), generation)?;
+    match form {
+        LossForm::Kernels => takes(&sizes, has_gradients(&site), generation)?,
+        LossForm::Chunks if rows_of_chunk(&sizes).is_none() => {
+            return Err(Some("it has too few rows for chunks".into()));
+        }
+        LossForm::Chunks => {}
+    }
     Ok((site, sizes))
 }
 

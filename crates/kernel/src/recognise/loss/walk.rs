@@ -12,6 +12,7 @@ use super::super::ops::{
 };
 use super::terms::{Along, Combination, RowFact, Source, others};
 use crate::call::static_spec;
+use tensor::DType;
 
 /// How deep a value is looked into that does not come from logits.
 const MAX_DEPTH: usize = 12;
@@ -71,6 +72,8 @@ pub(super) struct LossSite {
     /// Labels of tokens, by number.
     pub(super) tokens: Vec<Source>,
     pub(super) stands: Vec<Stands>,
+    /// Element type of the logits.
+    pub(super) logits: DType,
 }
 
 struct Walk<'a> {
@@ -136,6 +139,7 @@ impl<'a> Walk<'a> {
                 kept: None,
                 tokens: Vec::new(),
                 stands: Vec::new(),
+                logits: static_spec(ops.func.ty(op.first_result))?.dtype,
             },
             known: HashMap::from([(op.first_result, logits)]),
             pending: BTreeSet::new(),

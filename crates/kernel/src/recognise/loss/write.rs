@@ -5,6 +5,8 @@ use tensor::{DType, Spec};
 
 use super::super::layout::{Label, Labels};
 use super::super::write::{Decompositions, Writer};
+use super::LossForm;
+use super::chunks::{Gradients, chunked};
 use super::terms::{Along, Combination, Source, Term};
 use super::walk::{LossSite, What};
 use crate::call::{static_spec, tensor_type};
@@ -72,6 +74,7 @@ pub(super) fn write(
     func: &mut Func,
     region: Region,
     (site, sizes): (&LossSite, Sizes),
+    form: LossForm,
     decompositions: &mut Decompositions,
 ) -> Result<(Vec<(Value, Value)>, Vec<hlo::OpId>), Error> {
     let wrong = || Error::Internal("axes of a loss do not agree".into());
@@ -93,14 +96,24 @@ pub(super) fn write(
         _ => None,
     });
     let tokens = this.tokens(picked.unwrap_or(0)).ok_or_else(wrong)?;
-    let none = Attrs::new();
+    let mut gradients: Vec<(Combination, Vec<Value>)> = Vec::new();
     let operands = vec![hidden, weight, tokens];
-    let forward = this.writer.composite(decompositions, CROSS_ENTROPY, operands, &none)?;
+    let forward = match form {
+        LossForm::Kernels => this.writer.composite(decompositions, CROSS_ENTROPY, operands, &Attrs::new())?,
+        LossForm::Chunks => {
+            let of = site.stands.iter().find_map(|stands| match &stands.what {
+                What::OfHidden(of) | What::OfWeight(of) => Some(of),
+                _ => None,
+            });
+            let results = this.in_chunks(of, operands, decompositions)?;
+            gradients.extend(of.map(|of| (of.clone(), results.iter().skip(2).copied().collect())));
+            results.into_iter().take(2).collect()
+        }
+    };
     let [losses, logsumexp] = forward[..] else { return Err(wrong()) };
     this.losses = this.of_loss(losses).ok_or_else(wrong)?;
     this.logsumexp = this.of_loss(logsumexp).ok_or_else(wrong)?;
     let mut replaced = Vec::new();
-    let mut gradients: Vec<(Combination, Vec<Value>)> = Vec::new();
     for stands in &site.stands {
         let like = static_spec(this.writer.func.ty(stands.value)).ok_or_else(wrong)?;
         let (value, order) = match &stands.what {
@@ -301,6 +314,13 @@ impl LossWriter<'_, '_> {
         [hidden, weight, logsumexp]: [Value; 3],
         decompositions: &mut Decompositions,
     ) -> Result<Vec<Value>, Error> {
+        let [tokens, share, taken] = self.of_gradient(of)?;
+        let operands = vec![hidden, weight, tokens, logsumexp, share, taken];
+        self.writer.composite(decompositions, CROSS_ENTROPY_BACKWARD, operands, &Attrs::new())
+    }
+
+    /// Labels, the factor of the probabilities and what is taken away at the label, of a gradient of logits.
+    fn of_gradient(&mut self, of: &Combination) -> Result<[Value; 3], Error> {
         let wrong = || Error::Internal("a gradient of logits has other terms".into());
         let (shares, at_label): (Vec<Term>, Vec<Term>) =
             of.terms.iter().cloned().partition(|term| matches!(term.along, Along::Exponential(_)));
@@ -311,12 +331,31 @@ impl LossWriter<'_, '_> {
             .map(|term| Term { along: Along::Exponential(0), number: -term.number, ..term })
             .collect();
         let taken = self.sum(&at_label).ok_or_else(wrong)?;
-        let label = of.labels().next();
-        let tokens = self.tokens(label.unwrap_or(0)).ok_or_else(wrong)?;
+        let tokens = self.tokens(of.labels().next().unwrap_or(0)).ok_or_else(wrong)?;
         let share = self.of_all(share, 0).ok_or_else(wrong)?;
         let taken = self.of_all(taken, 0).ok_or_else(wrong)?;
-        let operands = vec![hidden, weight, tokens, logsumexp, share, taken];
-        self.writer.composite(decompositions, CROSS_ENTROPY_BACKWARD, operands, &Attrs::new())
+        Ok([tokens, share, taken])
+    }
+
+    /// Losses, logsumexp and, where there are any, both gradients, computed in chunks of rows.
+    fn in_chunks(
+        &mut self,
+        of: Option<&Combination>,
+        mut operands: Vec<Value>,
+        decompositions: &mut Decompositions,
+    ) -> Result<Vec<Value>, Error> {
+        let mut gradients = Gradients::Neither;
+        if let Some(of) = of {
+            operands.extend(self.of_gradient(of)?);
+            gradients = Gradients::Both;
+        }
+        let name = format!("chunked_cross_entropy.{}", decompositions.functions.len());
+        let function = chunked(&self.sizes, self.site.logits, gradients, &name)?;
+        let mut attrs = Attrs::new();
+        attrs.set("callee", Attr::Symbol(function.name.clone()));
+        let results = self.writer.op(OpKind::FuncCall, operands, attrs, function.outputs.clone());
+        decompositions.functions.push(function);
+        Ok(results)
     }
 }
 
