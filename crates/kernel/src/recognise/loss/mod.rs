@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::kernels::{self, Make, Request};
 use chunks::rows_of_chunk;
 use walk::{LossSite, What, follow};
-use write::{Sizes, write};
+use write::{Sizes, Written, write};
 
 /// A program in which losses are composites.
 #[derive(Clone, Debug)]
@@ -95,8 +95,7 @@ fn losses_of(
         }
         let Some((site, sizes)) = next else { return Ok(()) };
         let before = func.clone();
-        let (replaced, new) = write(func, region, (&site, sizes), form, decompositions)?;
-        let replaced: HashMap<Value, Value> = replaced.into_iter().collect();
+        let Written { replaced, new } = write(func, region, (&site, sizes), form, decompositions)?;
         for op in &mut func.ops {
             for operand in &mut op.operands {
                 *operand = replaced.get(operand).copied().unwrap_or(*operand);

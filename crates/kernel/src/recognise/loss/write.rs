@@ -1,6 +1,8 @@
 //! Writes a loss that was understood as composites, and puts their results in place of what read the logits.
 
-use hlo::{Attr, Attrs, Func, Keyword, OpKind, Region, Value};
+use std::collections::HashMap;
+
+use hlo::{Attr, Attrs, Func, Keyword, OpId, OpKind, Region, Value};
 use tensor::{DType, Spec};
 
 use super::super::layout::{Label, Labels};
@@ -59,6 +61,14 @@ impl Sizes {
     }
 }
 
+/// A loss that was written.
+pub(super) struct Written {
+    /// What stands for which value now.
+    pub(super) replaced: HashMap<Value, Value>,
+    /// New ops, in no region yet.
+    pub(super) new: Vec<OpId>,
+}
+
 struct LossWriter<'a, 'b> {
     writer: Writer<'a>,
     site: &'b LossSite,
@@ -69,14 +79,14 @@ struct LossWriter<'a, 'b> {
     losses: Value,
 }
 
-/// Writes the composites; what stands for which value now.
+/// Writes a loss as kernels or chunks.
 pub(super) fn write(
     func: &mut Func,
     region: Region,
     (site, sizes): (&LossSite, Sizes),
     form: LossForm,
     decompositions: &mut Decompositions,
-) -> Result<(Vec<(Value, Value)>, Vec<hlo::OpId>), Error> {
+) -> Result<Written, Error> {
     let wrong = || Error::Internal("axes of a loss do not agree".into());
     let labels = &site.labels;
     let (base, depth) = (labels.leaves(&site.rows), labels.leaves(&site.depth));
@@ -113,7 +123,7 @@ pub(super) fn write(
     let [losses, logsumexp] = forward[..] else { return Err(wrong()) };
     this.losses = this.of_loss(losses).ok_or_else(wrong)?;
     this.logsumexp = this.of_loss(logsumexp).ok_or_else(wrong)?;
-    let mut replaced = Vec::new();
+    let mut replaced = HashMap::new();
     for stands in &site.stands {
         let like = static_spec(this.writer.func.ty(stands.value)).ok_or_else(wrong)?;
         let (value, order) = match &stands.what {
@@ -138,9 +148,9 @@ pub(super) fn write(
         };
         let layout = &stands.layout;
         let value = this.writer.leaving(labels, value, &order, layout, &like).ok_or_else(wrong)?;
-        replaced.push((stands.value, value));
+        replaced.insert(stands.value, value);
     }
-    Ok((replaced, this.writer.finish()))
+    Ok(Written { replaced, new: this.writer.finish() })
 }
 
 impl LossWriter<'_, '_> {
