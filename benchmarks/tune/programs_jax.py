@@ -1,4 +1,5 @@
-"""Programs as users of JAX write them, exported as StableHLO: training steps of a GPT-2 and a Llama, and a Mixtral prefill.
+"""Programs as users of JAX write them, exported as StableHLO: training steps of a GPT-2, a Llama and a large vocabulary, and a Mixtral
+prefill.
 
 python programs_jax.py NAME full FOLDER writes NAME.mlir; with small it writes NAME.small.mlir, the same program at sizes that run on a CPU.
 """
@@ -20,6 +21,11 @@ LLAMA_TRAIN = {
 MIXTRAL = {
     "full": dict(layers=4, width=2048, heads=32, kv_heads=8, hidden=7168, experts=8, vocab=32000, batch=1, length=4096),
     "small": dict(layers=2, width=128, heads=4, kv_heads=2, hidden=256, experts=4, vocab=256, batch=1, length=256),
+}
+
+VOCABULARY = {
+    "full": dict(width=2048, hidden=8192, vocab=128256, batch=40, length=4096),
+    "small": dict(width=128, hidden=256, vocab=512, batch=2, length=128),
 }
 
 
@@ -167,7 +173,26 @@ def llama_train(layers, width, heads, kv_heads, hidden, vocab, batch, length):
     return jax.jit(step), (params, params, jax.ShapeDtypeStruct((batch, length), jnp.int32))
 
 
-PROGRAMS = {"gpt2": (gpt2, GPT2), "llama_train": (llama_train, LLAMA_TRAIN), "mixtral": (mixtral, MIXTRAL)}
+def vocabulary(width, hidden, vocab, batch, length):
+    """One step of training in which logits fill the memory: one layer, a tied embedding, logsumexp less the label's logit."""
+    spec = lambda *dims: jax.ShapeDtypeStruct(dims, jnp.float32)
+    params = dict(embed=spec(vocab, width), up=spec(width, hidden), down=spec(hidden, width))
+
+    def loss(params, tokens):
+        x = params["embed"][tokens].astype(jnp.bfloat16)
+        x = x + jax.nn.gelu(x @ params["up"].astype(x.dtype)) @ params["down"].astype(x.dtype)
+        logits = (x @ params["embed"].T.astype(x.dtype)).astype(jnp.float32)
+        picked = jnp.take_along_axis(logits, jnp.roll(tokens, -1, 1)[..., None], -1)[..., 0]
+        return (jax.nn.logsumexp(logits, -1) - picked).mean()
+
+    def step(params, tokens):
+        value, gradient = jax.value_and_grad(loss)(params, tokens)
+        return jax.tree.map(lambda p, g: p - 1e-3 * g, params, gradient), value
+
+    return jax.jit(step), (params, jax.ShapeDtypeStruct((batch, length), jnp.int32))
+
+
+PROGRAMS = {"gpt2": (gpt2, GPT2), "vocabulary": (vocabulary, VOCABULARY), "llama_train": (llama_train, LLAMA_TRAIN), "mixtral": (mixtral, MIXTRAL)}
 
 if __name__ == "__main__":
     name, size, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])

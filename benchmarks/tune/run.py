@@ -17,6 +17,7 @@ PROGRAMS = {
     "llama": ("torch", "Llama with GQA, prefill, 4 layers of 2048, 4096 tokens, eager attention"),
     "llama_train": ("jax", "Llama with GQA, training step, 4 layers of 2048, 2 × 2048, scanned layers, grouped einsums"),
     "mixtral": ("jax", "Mixtral, prefill, 4 layers of 2048, 8 experts, 4096 tokens"),
+    "vocabulary": ("jax", "vocabulary of 128,256, training step, one layer of 2048, 40 × 4096"),
     "vit": ("torch", "ViT-B/16 of transformers, 32 images of 224, f32"),
     "unet": ("torch", "diffusion U-Net, 2 × 64 × 64 latents, self- and cross-attention, f32"),
 }
