@@ -5,20 +5,23 @@ the loss and the norm by their blocks.
         [--only v5e,4096,ours-fwd] [--only blocks] [--only paged] [--record FILE] [--out docs/kernel-cycles.md]
 
 Nothing runs on a device: the TPU compiler simulates the code it generated (`--xla_jf_dump_static_llo_profile_to`). Needs
-`TPUBRIDGE_LIBTPU` and a Python with JAX and libtpu. A simulation takes minutes at 8192 positions; `--record` keeps what is
-finished, so that a second call goes on.
+`TPUBRIDGE_LIBTPU` and a Python with JAX and libtpu; for vLLM's kernel `TPU_INFERENCE`, the folder `tpu_inference` of that package.
+A simulation takes minutes at 8192 positions; `--record` keeps what is finished, so that a second call goes on.
 """
 
 import argparse
 import base64
 import functools
 import glob
+import importlib
 import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+import types
 
 # One head: cycles grow with heads evenly, and so does the time to count them.
 HEADS, DEPTH, SCALE = 1, 128, 0.088
@@ -30,6 +33,8 @@ KINDS = ["ours-fwd", "ours-bwd", "flash-fwd", "flash-bwd"]
 # Attention to pages, one token of each sequence: sequences, positions of each and of a page. Heads of Llama 3 8B.
 PAGED = [(4, 2048, 128), (4, 2048, 256), (16, 1024, 128), (16, 1024, 256)]
 KV_HEADS, GROUP = 8, 4
+# Whose kernels are beside ours.
+PEERS = ["jax", "vllm"]
 # Other forms of pages: int8 codes with scales, and the latent vectors of DeepSeek 3, whose 128 heads share them, on one chip of eight and whole.
 FORMS = {"int8": ("paged-int8", KV_HEADS, GROUP), "mla16": ("paged-mla", 1, 16), "mla128": ("paged-mla", 1, 128)}
 FORM_SIZES = [(4, 2048, 256), (16, 1024, 256)]
@@ -112,13 +117,13 @@ def with_constants(text, values):
 def paged(options, generation, sizes, kind):
     """Cycles of attention to pages; every sequence has all of its positions."""
     sequences, positions, page = sizes
-    if kind != "jax":
+    if kind not in PEERS:
         name, heads, group = FORMS.get(kind, ("paged", KV_HEADS, GROUP))
         given = f"{sequences},{heads},{group},1,{positions // page},{page}"
         # The layer, a page, positions filled, and tokens.
         return counted(options, generation, with_constants(printed(options, name, generation, given), [0, 0, positions - 1, 1]))
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, __file__, "--compile", "paged", generation, ",".join(map(str, sizes))]
+        command = [sys.executable, __file__, "--compile", f"paged-{kind}", generation, ",".join(map(str, sizes))]
         subprocess.run(command, env=environment(folder), check=True, stdout=subprocess.DEVNULL)
         cycles = sum(n for name, n in simulated(folder).items() if "paged" in name)
         if not cycles:
@@ -138,13 +143,27 @@ class Known:
         return jnp.asarray(self.value(at), jnp.int32)
 
 
-def compile_paged(generation, sizes):
-    """JAX's kernel with its own blocks for these sizes."""
+def paged_peer(name):
+    """The module of a peer's kernel; of vLLM's package only what the kernel needs, since the rest wants TPUs and PyTorch."""
+    if name == "jax":
+        return importlib.import_module("jax.experimental.pallas.ops.tpu.ragged_paged_attention.kernel")
+    folder = pathlib.Path(os.environ["TPU_INFERENCE"])
+    parts = ["tpu_inference", "kernels", "ragged_paged_attention", "v2"]
+    for n in range(len(parts)):
+        package = types.ModuleType(".".join(parts[: n + 1]))
+        package.__path__ = [str(folder.joinpath(*parts[1 : n + 1]))]
+        sys.modules[package.__name__] = package
+    return importlib.import_module(".".join([*parts, "kernel"]))
+
+
+def compile_paged(generation, sizes, peer):
+    """A peer's kernel with its own blocks for these sizes."""
     import jax
     import jax.numpy as jnp
     from jax.experimental import topologies
-    from jax.experimental.pallas.ops.tpu.ragged_paged_attention import kernel, tuned_block_sizes
+    from jax.experimental.pallas.ops.tpu.ragged_paged_attention import tuned_block_sizes
 
+    kernel = paged_peer(peer)
     sequences, positions, page = map(int, sizes.split(","))
     version = {"v5e": 5, "v6e": 6}[generation]
     tuned_block_sizes.get_tpu_version = lambda: version
@@ -243,18 +262,20 @@ def report(record, out):
         "",
         "## Attention to pages",
         f"bf16, {KV_HEADS} KV heads of {DEPTH} with {GROUP} heads each, one token of each sequence (decode), all sequences of one length.",
-        "`ragged`: JAX's ragged paged attention with the blocks that it has for these sizes. Lengths and numbers of pages are constants in the code that is",
-        "counted, ours and JAX's: the simulation has no data. On v5e it counts nothing of JAX's kernel.",
+        "`ragged`: JAX's ragged paged attention with the blocks that it has for these sizes; `vLLM`: the second version of its kernel (tpu-inference 0.32.0),",
+        "which takes the same blocks. Lengths and numbers of pages are constants in the code that is counted, ours and theirs: the simulation has no data. On",
+        "v5e it counts nothing of theirs. vLLM's third version, which also writes the cache, compiles, but the simulation stops: on v6e at additions of",
+        "16 bits, on v5e at its copies.",
         "",
-        "| TPU | sequences | positions | page | ours | ragged | ours / ragged |",
-        "|---|---|---|---|---|---|---|",
+        "| TPU | sequences | positions | page | ours | ragged | vLLM | ours / ragged | ours / vLLM |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for generation in GENERATIONS:
         for sizes in PAGED:
-            cells = [record.get(f"{generation},{'x'.join(map(str, sizes))},paged-{kind}") for kind in ["ours", "jax"]]
+            cells = [record.get(f"{generation},{'x'.join(map(str, sizes))},paged-{kind}") for kind in ["ours", *PEERS]]
             shown = [f"{n:,}" if n else "not counted" for n in cells]
-            ratio = f"{cells[0] / cells[1]:.2f}" if all(cells) else "-"
-            lines.append(f"| {generation} | " + " | ".join(map(str, sizes)) + f" | {shown[0]} | {shown[1]} | {ratio} |")
+            shown += [f"{cells[0] / n:.2f}" if cells[0] and n else "-" for n in cells[1:]]
+            lines.append(f"| {generation} | " + " | ".join(map(str, sizes)) + " | " + " | ".join(shown) + " |")
     lines += [
         "",
         "Other forms of pages, by our kernel: `int8` is a KV cache of codes with a scale for each head and position; `MLA` the latent vectors of DeepSeek 3,",
@@ -303,8 +324,8 @@ def report(record, out):
 
 def main():
     if sys.argv[1:2] == ["--compile"]:
-        if sys.argv[2] == "paged":
-            return compile_paged(sys.argv[3], sys.argv[4])
+        if sys.argv[2].startswith("paged-"):
+            return compile_paged(sys.argv[3], sys.argv[4], sys.argv[2].removeprefix("paged-"))
         return compile_pallas(sys.argv[2], sys.argv[3], int(sys.argv[4]))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tpu", required=True)
@@ -318,7 +339,7 @@ def main():
     blocks = [f"{g},{kind},{b.replace(',', 'x')}" for kind, (_, all) in BLOCKS.items() for b in all for g in GENERATIONS]
     blocks += [f"{g},matmul,-" for g in GENERATIONS]
     blocks += [f"{g},{kind},longer" for kind in LONGER for g in GENERATIONS]
-    pages = [f"{g},{'x'.join(map(str, sizes))},paged-{kind}" for g in GENERATIONS for sizes in PAGED for kind in ["ours", "jax"]]
+    pages = [f"{g},{'x'.join(map(str, sizes))},paged-{kind}" for g in GENERATIONS for sizes in PAGED for kind in ["ours", *PEERS]]
     pages += [f"{g},{'x'.join(map(str, sizes))},paged-{kind}" for g in GENERATIONS for kind in FORMS for sizes in FORM_SIZES]
     groups = {"blocks": blocks, "paged": pages}
     wanted = options.only or attention + ["paged", "blocks"]
