@@ -108,6 +108,26 @@ pub struct Estimate {
     pub notes: Vec<String>,
 }
 
+/// What is said where the whole compiler's program takes another time than a quick compilation's of the same; `None` below 1 %.
+pub(crate) fn apart(quick: &[Share], full: &[Share]) -> Option<String> {
+    let of = |shares: &[Share], bound: Bound| -> f64 {
+        shares.iter().filter(|share| share.bound == bound).map(|share| share.seconds).sum()
+    };
+    let sum = |shares: &[Share]| shares.iter().map(|share| share.seconds).sum::<f64>();
+    let change = sum(full) / sum(quick) - 1.0;
+    if !change.is_finite() || change.abs() <= 0.01 {
+        return None;
+    }
+    let moved = |bound: Bound| (of(full, bound) - of(quick, bound)).abs();
+    let most = Bound::ALL.into_iter().max_by(|&a, &b| moved(a).total_cmp(&moved(b)))?;
+    Some(format!(
+        "the whole compiler's program is estimated {:+.1} % off the quick compilation's, most of it by {}: the whole compiler counts static \
+         cycles of the code it generates, and these price matmuls and kernels",
+        100.0 * change,
+        most.name()
+    ))
+}
+
 /// Instructions an estimate lists.
 const LISTED_OPS: usize = 200;
 /// Sources an estimate lists.
@@ -225,4 +245,25 @@ pub(crate) fn short_source(name: &str) -> String {
         ""
     };
     format!("{phase}{}", rest.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(matrix: f64, hbm: f64) -> Vec<Share> {
+        [(Bound::Matrix, matrix), (Bound::Hbm, hbm)]
+            .map(|(bound, seconds)| Share { bound, seconds, share: seconds / (matrix + hbm) })
+            .to_vec()
+    }
+
+    #[test]
+    fn estimates_that_differ_are_explained() {
+        assert_eq!(apart(&shares(1.0, 1.0), &shares(1.01, 1.0)), None);
+        assert_eq!(apart(&[], &[]), None);
+        let said = apart(&shares(1.0, 1.0), &shares(1.1, 1.5)).expect("30 % are said");
+        assert!(said.contains("+30.0 %") && said.contains("device memory"), "{said}");
+        let said = apart(&shares(1.0, 1.0), &shares(0.5, 1.0)).expect("25 % are said");
+        assert!(said.contains("-25.0 %") && said.contains("matrix units"), "{said}");
+    }
 }

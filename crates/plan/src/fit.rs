@@ -11,7 +11,7 @@ use crate::batch;
 use crate::compiled::{Compiled, Driver, Outcome};
 use crate::cost::{BilledStep, RunCost, RunLength, Tariff, positive};
 use crate::error::Error;
-use crate::estimate::{Estimate, Workload};
+use crate::estimate::{Estimate, Workload, apart};
 use crate::memory::{MemoryBreakdown, ProgramArgument, arguments};
 use crate::pictures::Pictures;
 
@@ -291,6 +291,10 @@ fn answer(
     let mut notes: Vec<String> = compiled.warnings.iter().chain(&report.notes).cloned().collect();
     if compiled.buffers().is_none() {
         notes.push("the compiler gives no buffers here: temporaries are one sum".into());
+    }
+    if let Some(quick) = &compiled.beside {
+        let quick = Estimate::of(&quick.module, slice, &devices, &request.workload);
+        notes.extend(apart(&quick.shares, &estimate.shares));
     }
     Ok(Fit {
         module: report.module.clone(),

@@ -90,8 +90,13 @@ impl KernelWork {
         };
         let plain = machine.op_time(work);
         let vector_s = machine.vector_s(self.vector_ops, self.transcendentals);
-        let hbm_rate = machine.hbm_bytes_per_s * machine.reach.hbm;
-        let operands_s = self.touched_bytes.map_or(plain.hbm_s, |bytes| bytes / hbm_rate);
+        // Bytes of a kernel that multiplies go mostly one way, as those of a matmul do.
+        let share = if self.matmuls.is_empty() { machine.reach.hbm } else { machine.reach.hbm_of_matmuls };
+        let hbm_rate = machine.hbm_bytes_per_s * share;
+        let operands_s = match self.touched_bytes {
+            Some(bytes) => bytes / hbm_rate,
+            None => plain.hbm_s * machine.reach.hbm / share,
+        };
         let hbm_s = operands_s.max(self.hbm_bytes / hbm_rate);
         if self.order == KernelOrder::OneAfterTheOther {
             // What a matmul in a model loses to work beside it is counted by itself here.

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::compiled::Driver;
 use crate::error::Error;
-use crate::estimate::{Share, StepTime};
+use crate::estimate::{Share, StepTime, apart};
 use crate::fit::{FitRequest, fit_program, fixed, read};
 use change::{CHANGES, Change, Changed, Setting};
 use judge::{Judgement, judge};
@@ -403,7 +403,10 @@ impl Search<'_, '_> {
                     Ok((first, last))
                 });
             match full {
-                Ok(measures) => (before, after) = measures,
+                Ok(measures) => {
+                    notes.extend(apart(&after.shares, &measures.1.shares));
+                    (before, after) = measures;
+                }
                 Err(error @ Error::Compile(CompileError::Interrupted)) => return Err(error),
                 Err(error) => notes.push(format!("the whole compiler did not confirm it: {error}")),
             }
