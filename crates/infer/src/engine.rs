@@ -174,7 +174,7 @@ impl Engine {
             contexts: ContextSizes::Doubled,
             least_batch: if *backend.platform() == Platform::Cuda { CUDA_BATCH } else { 1 },
         };
-        let sizes = laid_out(backend.platform(), source.config(), options, sizes)?;
+        let sizes = with_cache_layout(backend.platform(), source.config(), options, sizes)?;
         // Before the model, whose memory is checked: this is a part of what is used then.
         let images = match (source, source.images()) {
             (OpenedModel::Folder { folder, .. }, Some(reader)) => {
@@ -634,7 +634,7 @@ impl Engine {
 }
 
 /// Sizes with the layout of the KV cache on a device.
-fn laid_out(
+fn with_cache_layout(
     platform: &Platform,
     model: &ModelConfig,
     options: &InferenceOptions,

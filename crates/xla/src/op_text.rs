@@ -315,7 +315,7 @@ impl<'a> TextReader<'a> {
             let bound = size.strip_prefix("<=");
             shape.is_dynamic_dimension.push(bound.is_some());
             let size = bound.unwrap_or(size).parse();
-            shape.dimensions.push(size.map_err(|_| Error::malformed(AT, "a size is no number"))?);
+            shape.dimensions.push(size.map_err(|_| Error::malformed(AT, "a size is not a number"))?);
         }
         if self.rest.starts_with('{') {
             self.expect("{")?;

@@ -13,11 +13,11 @@ mod polynomial;
 mod site;
 mod write;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chips::Generation;
 use hlo::passes::{DCE, Options, Partitioned};
-use hlo::{Func, OpKind, Region, Value, Verified};
+use hlo::{Func, Module, OpKind, Region, Value, Verified};
 
 use crate::error::Error;
 pub use experts::{RecognisedExperts, recognise_experts};
@@ -70,17 +70,28 @@ pub fn recognise(module: Verified, generation: Generation) -> Result<Recognised,
             }
         }
     }
-    let taken: Vec<_> = module.funcs.iter().map(|func| func.name.clone()).collect();
+    let (module, left) = finished(module, decompositions, left, &options)?;
+    Ok(Recognised { module, found, left })
+}
+
+/// A rewritten program with the decompositions of its composites, and the reasons why others stay, in order.
+fn finished(
+    mut module: Module,
+    decompositions: Decompositions,
+    left: HashMap<String, usize>,
+    options: &Options<'_>,
+) -> Result<(Verified, Vec<(String, usize)>), Error> {
+    let taken: HashSet<_> = module.funcs.iter().map(|func| func.name.clone()).collect();
     if decompositions.functions.iter().any(|function| taken.contains(&function.name)) {
         return Err(Error::Internal("the program has functions of our names".into()));
     }
     module.funcs.extend(decompositions.functions);
     module.funcs.iter_mut().for_each(Func::renumber);
     let module = hlo::verify(module).map_err(Error::Rewrite)?;
-    let (module, _) = hlo::passes::apply(module, &[DCE], &options).map_err(Error::Rewrite)?;
+    let (module, _) = hlo::passes::apply(module, &[DCE], options).map_err(Error::Rewrite)?;
     let mut left: Vec<(String, usize)> = left.into_iter().collect();
     left.sort();
-    Ok(Recognised { module, found, left })
+    Ok((module, left))
 }
 
 /// The attentions of a function, by region.

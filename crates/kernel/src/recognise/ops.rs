@@ -62,6 +62,18 @@ impl<'a> Ops<'a> {
     pub(super) fn readers(&self, value: Value) -> &[Option<usize>] {
         self.readers.get(&value).map_or(&[], Vec::as_slice)
     }
+
+    /// Whether only ops that are understood read a value; otherwise who else reads `what`.
+    pub(super) fn is_read_by(&self, value: Value, understood: &HashSet<usize>, what: &str) -> Result<(), String> {
+        for reader in self.readers(value) {
+            match reader {
+                Some(reader) if understood.contains(reader) => {}
+                Some(reader) => return Err(format!("{what} are also read by {}", self.op(*reader).name.as_str())),
+                None => return Err(format!("{what} are read inside a loop or branch")),
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The dimensions of one factor of a matmul.

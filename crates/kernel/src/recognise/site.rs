@@ -191,16 +191,7 @@ impl<'a> Walk<'a> {
             if matches!(&known.fact, Fact::Sum(sum) if sum.as_constant().is_some()) {
                 continue;
             }
-            for reader in self.ops.readers(value) {
-                match reader {
-                    Some(reader) if self.understood.contains(reader) => {}
-                    Some(reader) => {
-                        let name = self.ops.op(*reader).name.as_str();
-                        return Err(Some(format!("scores or weights are also read by {name}")));
-                    }
-                    None => return Err(Some("scores or weights are read inside a loop or branch".into())),
-                }
-            }
+            self.ops.is_read_by(value, &self.understood, "scores or weights")?;
         }
         if !(score.scale.is_finite() && score.scale > 0.0) {
             return Err(Some("the scale of the scores is not positive".into()));

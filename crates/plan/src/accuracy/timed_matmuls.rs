@@ -30,9 +30,9 @@ pub fn timed_matmuls(csv: &str, machine: &Machine) -> Result<Vec<ProfiledOp>, Er
         if cell(sku)? != generation {
             continue;
         }
-        let side = |at: usize| cell(at)?.parse::<u32>().map(u64::from).map_err(|_| bad("a size is no number"));
+        let side = |at: usize| cell(at)?.parse::<u32>().map(u64::from).map_err(|_| bad("a size is not a number"));
         let (m, n, k) = (side(sides[0])?, side(sides[1])?, side(sides[2])?);
-        let seconds: f64 = cell(time)?.parse().map_err(|_| bad("the time is no number"))?;
+        let seconds: f64 = cell(time)?.parse().map_err(|_| bad("the time is not a number"))?;
         let element = match cell(dtype)? {
             "bf16" => PrimitiveType::Bf16,
             "int8" => PrimitiveType::S8,

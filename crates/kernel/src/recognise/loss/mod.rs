@@ -12,9 +12,10 @@ mod write;
 use std::collections::{HashMap, HashSet};
 
 use chips::Generation;
-use hlo::passes::{DCE, Options, Partitioned};
+use hlo::passes::{Options, Partitioned};
 use hlo::{Attrs, Func, Region, Value, Verified};
 
+use super::finished;
 use super::ops::{Ops, sorted};
 use super::write::Decompositions;
 use crate::composites::{CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD};
@@ -57,12 +58,7 @@ pub fn recognise_losses(module: Verified, generation: Generation, form: LossForm
             losses_of(func, Region(n as u32), (generation, form), &mut decompositions, (&mut found, &mut left))?;
         }
     }
-    module.funcs.extend(decompositions.functions);
-    module.funcs.iter_mut().for_each(Func::renumber);
-    let module = hlo::verify(module).map_err(Error::Rewrite)?;
-    let (module, _) = hlo::passes::apply(module, &[DCE], &options).map_err(Error::Rewrite)?;
-    let mut left: Vec<(String, usize)> = left.into_iter().collect();
-    left.sort();
+    let (module, left) = finished(module, decompositions, left, &options)?;
     Ok(RecognisedLosses { module, found, left })
 }
 

@@ -165,16 +165,7 @@ impl<'a> Walk<'a> {
             if is_free {
                 continue;
             }
-            for reader in self.ops.readers(value) {
-                match reader {
-                    Some(reader) if self.understood.contains(reader) => {}
-                    Some(reader) => {
-                        let name = self.ops.op(*reader).name.as_str();
-                        return Err(Some(format!("logits or their exponentials are also read by {name}")));
-                    }
-                    None => return Err(Some("logits are read inside a loop or branch".into())),
-                }
-            }
+            self.ops.is_read_by(value, &self.understood, "logits or their exponentials")?;
         }
         if !is_default {
             return Err(Some("its matmuls ask for more than the default precision".into()));
@@ -619,7 +610,7 @@ impl<'a> Walk<'a> {
                 let (predicate, yes) = (fact(self, 0)?, fact(self, 1)?);
                 match predicate {
                     RowFact::True => yes,
-                    // What is no number stays so.
+                    // NaN stays NaN.
                     fact if fact.is_invariant() && self.evaluator.scalar(*op.operands.get(2)?)?.is_nan() => {
                         yes.plus(RowFact::OPAQUE)?
                     }
