@@ -710,6 +710,14 @@ fn compile_program(
     // A program that makes the compiler stop is refused: the caller goes on.
     let compiled = catch_unwind(AssertUnwindSafe(|| {
         let simplified = lower::simplify(module.clone(), folding)?;
+        let simplified = match manual {
+            Manual::Started { partitions } => {
+                let broken = |error| Error::Internal(format!("uniting partitions broke the program: {error}"));
+                let united = hlo::unite(simplified, entry, partitions, lower::KEPT_COMPOSITES).map_err(broken)?;
+                lower::simplify(united, folding)?
+            }
+            Manual::InEveryProcess => simplified,
+        };
         let module: Arc<Module> = Arc::new(simplified.into_inner());
         let compile = |manual| {
             let program = lower::compile_for(module.clone(), entry, donated, &cpu.cores.machine, &cpu.memory, manual);

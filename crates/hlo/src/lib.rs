@@ -22,6 +22,7 @@ mod print;
 mod propagate;
 mod read;
 pub mod text;
+mod unite;
 mod verify;
 
 pub use build::{FuncBuilder, ModuleBuilder};
@@ -35,4 +36,5 @@ pub use ops::OpClass;
 pub use partition::{combine_all_reduces, partition};
 pub use propagate::{PropagatedShardings, propagate};
 pub use read::read;
+pub use unite::unite;
 pub use verify::{Processes, Verified, findings, unsupported_by_tpu, verify};

@@ -41,7 +41,7 @@ const MAX_VALUE_BYTES: u64 = 1 << 42;
 const NAMED_COMPOSITES: &[&str] = &["chlo.erf", "chlo.top_k"];
 
 /// Composites that have kernels here; where these do not take their types, the interpreter runs what they stand for.
-const KEPT_COMPOSITES: &[&str] = &[ops::PAGED_ATTENTION, BlockFormat::MATMUL, BlockFormat::DECODE];
+pub(crate) const KEPT_COMPOSITES: &[&str] = &[ops::PAGED_ATTENTION, BlockFormat::MATMUL, BlockFormat::DECODE];
 
 /// What is made of a program before it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -19,3 +19,4 @@ mod programs;
 mod quantized;
 mod refused;
 mod steady;
+mod united;

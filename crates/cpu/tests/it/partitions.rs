@@ -8,7 +8,7 @@ use tensor::{DType, Literal};
 const PARTITIONS: usize = 4;
 
 /// Arguments and results of each program, and its body. Sizes are multiples of 4 wherever a dimension may be split.
-const PROGRAMS: &[(&str, &[&str], &[&str], &str)] = &[
+pub(crate) const PROGRAMS: &[(&str, &[&str], &[&str], &str)] = &[
     (
         "a layer and its norm",
         &["8x16xf32", "16x8xf32", "8xf32"],
@@ -110,7 +110,7 @@ const PROGRAMS: &[(&str, &[&str], &[&str], &str)] = &[
 ];
 
 /// The next number of a fixed sequence.
-fn next(state: &mut u64) -> usize {
+pub(crate) fn next(state: &mut u64) -> usize {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*state >> 33) as usize
 }
@@ -129,7 +129,7 @@ fn sharding(ty: &str, state: &mut u64) -> String {
     format!("{{sdy.sharding = #sdy.sharding<@mesh, [{}]>}}", dims.join(", "))
 }
 
-fn argument(ty: &str, seed: usize) -> Literal {
+pub(crate) fn argument(ty: &str, seed: usize) -> Literal {
     let parts: Vec<&str> = ty.split('x').collect();
     let dims: Vec<usize> = parts.iter().filter_map(|part| part.parse().ok()).collect();
     let count: usize = dims.iter().product();

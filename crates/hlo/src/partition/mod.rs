@@ -18,6 +18,7 @@ use tensor::DType;
 
 use self::digits::{Digit, Held, ordered};
 use self::plan::Splits;
+pub(crate) use self::plan::{fold_of, ints};
 use crate::build::FuncBuilder;
 use crate::ir::sdy::{MeshRef, SdyAttr, TensorSharding};
 use crate::ir::{
@@ -566,7 +567,7 @@ fn has_effect(op: &Op) -> bool {
     op.attr("has_side_effect").and_then(Attr::as_bool) == Some(true)
 }
 
-fn copy_region(
+pub(crate) fn copy_region(
     out: &mut FuncBuilder,
     func: &Func,
     region: Region,

@@ -157,7 +157,7 @@ impl Splits {
     }
 }
 
-fn ints(op: &Op, name: &str) -> Option<Vec<i64>> {
+pub(crate) fn ints(op: &Op, name: &str) -> Option<Vec<i64>> {
     match op.attr(name)? {
         Attr::DenseArray(_, values) => Some(values.to_vec()),
         Attr::Dense(dense) => dense.to_i64s(1 << 16),
@@ -222,7 +222,7 @@ pub(super) fn combines(func: &Func, op: &Op) -> Option<OpKind> {
     fold_of(func, region)
 }
 
-pub(super) fn fold_of(func: &Func, region: Region) -> Option<OpKind> {
+pub(crate) fn fold_of(func: &Func, region: Region) -> Option<OpKind> {
     let data = func.region(region);
     let ([only, end], [a, b]) = (&data.ops[..], &data.args[..]) else { return None };
     let (op, end) = (func.op(*only), func.op(*end));
