@@ -20,6 +20,8 @@ pub(crate) struct Machine {
     pub(crate) amx: bool,
     /// NEON of AArch64.
     pub(crate) neon: bool,
+    /// Dot products of bytes with NEON: AArch64 since 8.4, and most of 8.2.
+    pub(crate) dotprod: bool,
 }
 
 impl Machine {
@@ -39,12 +41,14 @@ impl Machine {
                 avx512_vbmi: avx512 && has!("avx512vbmi"),
                 avx512_fp16: avx512 && has!("avx512fp16"),
                 amx: avx512 && has!("avx512bf16") && amx_present() && amx_permitted(),
-                neon: false,
+                ..Machine::default()
             }
         }
         #[cfg(target_arch = "aarch64")]
         {
-            Machine { neon: std::arch::is_aarch64_feature_detected!("neon"), ..Machine::portable() }
+            use std::arch::is_aarch64_feature_detected as has;
+            let neon = has!("neon");
+            Machine { neon, dotprod: neon && has!("dotprod"), ..Machine::default() }
         }
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         {
@@ -93,7 +97,7 @@ impl Machine {
     }
 
     /// A machine of which nothing is known: where there are kernels without AVX2, every one has a path for it.
-    #[cfg(any(test, not(target_arch = "x86_64")))]
+    #[cfg(any(test, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     pub(crate) fn portable() -> Machine {
         Machine::default()
     }
@@ -141,30 +145,21 @@ fn amx_permitted() -> bool {
 /// A no-op where the mode is not known.
 #[derive(Debug)]
 pub(crate) struct FlushDenormals {
-    #[cfg(target_arch = "x86_64")]
-    before: u32,
+    before: control::Word,
     /// The mode belongs to the thread.
     _thread: PhantomData<*const ()>,
 }
 
 impl FlushDenormals {
     pub(crate) fn new() -> FlushDenormals {
-        #[cfg(target_arch = "x86_64")]
-        {
-            const FLUSH_TO_ZERO: u32 = 1 << 15;
-            const DENORMALS_ARE_ZERO: u32 = 1 << 6;
-            let before = control::read();
-            control::write(before | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO);
-            FlushDenormals { before, _thread: PhantomData }
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        FlushDenormals { _thread: PhantomData }
+        let before = control::read();
+        control::write(before | control::FLUSH);
+        FlushDenormals { before, _thread: PhantomData }
     }
 }
 
 impl Drop for FlushDenormals {
     fn drop(&mut self) {
-        #[cfg(target_arch = "x86_64")]
         control::write(self.before);
     }
 }
@@ -172,27 +167,20 @@ impl Drop for FlushDenormals {
 /// While it lives, this thread computes with denormals: what the reference interpreter expects.
 #[derive(Debug)]
 pub(crate) struct KeepDenormals {
-    #[cfg(target_arch = "x86_64")]
-    before: u32,
+    before: control::Word,
     _thread: PhantomData<*const ()>,
 }
 
 impl KeepDenormals {
     pub(crate) fn new() -> KeepDenormals {
-        #[cfg(target_arch = "x86_64")]
-        {
-            let before = control::read();
-            control::write(before & !(1 << 15 | 1 << 6));
-            KeepDenormals { before, _thread: PhantomData }
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        KeepDenormals { _thread: PhantomData }
+        let before = control::read();
+        control::write(before & !control::FLUSH);
+        KeepDenormals { before, _thread: PhantomData }
     }
 }
 
 impl Drop for KeepDenormals {
     fn drop(&mut self) {
-        #[cfg(target_arch = "x86_64")]
         control::write(self.before);
     }
 }
@@ -200,17 +188,55 @@ impl Drop for KeepDenormals {
 /// The control word of SSE arithmetic.
 #[cfg(target_arch = "x86_64")]
 mod control {
-    pub(super) fn read() -> u32 {
-        let mut word = 0u32;
+    pub(super) type Word = u32;
+    const FLUSH_TO_ZERO: Word = 1 << 15;
+    const DENORMALS_ARE_ZERO: Word = 1 << 6;
+    pub(super) const FLUSH: Word = FLUSH_TO_ZERO | DENORMALS_ARE_ZERO;
+
+    pub(super) fn read() -> Word {
+        let mut word = 0;
         // SAFETY: stores four bytes into `word`.
         unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut word, options(nostack, preserves_flags)) };
         word
     }
 
-    pub(super) fn write(word: u32) {
+    pub(super) fn write(word: Word) {
         // SAFETY: loads four bytes of `word`, which came from `read` with defined mode bits added.
         unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack, preserves_flags)) };
     }
+}
+
+/// The control register of reals, FPCR.
+#[cfg(target_arch = "aarch64")]
+mod control {
+    pub(super) type Word = u64;
+    /// FZ: of operands and of results, but for f16.
+    pub(super) const FLUSH: Word = 1 << 24;
+
+    pub(super) fn read() -> Word {
+        let word;
+        // SAFETY: reads a register.
+        unsafe { std::arch::asm!("mrs {}, fpcr", out(reg) word, options(nomem, nostack, preserves_flags)) };
+        word
+    }
+
+    pub(super) fn write(word: Word) {
+        // SAFETY: the word came from `read`, with the mode bit set or cleared.
+        unsafe { std::arch::asm!("msr fpcr, {}", in(reg) word, options(nostack, preserves_flags)) };
+    }
+}
+
+/// Where the mode is not known.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod control {
+    pub(super) type Word = u32;
+    pub(super) const FLUSH: Word = 0;
+
+    pub(super) fn read() -> Word {
+        0
+    }
+
+    pub(super) fn write(_: Word) {}
 }
 
 #[cfg(test)]
@@ -223,7 +249,7 @@ mod tests {
         let half_of_smallest_normal = || black_box(f32::MIN_POSITIVE) * black_box(0.5);
         assert!(half_of_smallest_normal() > 0.0);
         let guard = FlushDenormals::new();
-        if cfg!(target_arch = "x86_64") {
+        if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
             assert_eq!(half_of_smallest_normal(), 0.0);
         }
         drop(guard);
@@ -248,7 +274,7 @@ mod tests {
             avx512_vbmi: true,
             avx512_fp16: true,
             amx: true,
-            neon: false,
+            ..Machine::default()
         };
         for tier in CpuIsa::ALL {
             let Some(machine) = all.limited_to(tier) else {

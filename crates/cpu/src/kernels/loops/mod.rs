@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod ir;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod jit;
 mod long_row;
 pub(crate) mod math;
@@ -71,14 +71,14 @@ struct Body {
 #[derive(Debug)]
 enum Code {
     Portable(portable::Program),
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     Jit(jit::Code),
 }
 
 impl Body {
     fn new(source: &Loop, machine: &Machine) -> Body {
         let schedule = Schedule::new(source);
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         if let Some(code) = jit::compile(&schedule, machine, stores(source)) {
             return Body { schedule, code: Code::Jit(code) };
         }
@@ -100,7 +100,7 @@ impl Body {
         unsafe {
             match &self.code {
                 Code::Portable(program) => program.run(rows),
-                #[cfg(target_arch = "x86_64")]
+                #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
                 Code::Jit(code) => code.run(rows),
             }
         }
@@ -108,10 +108,10 @@ impl Body {
 }
 
 /// Results of this size do not stay in any cache.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const STREAMED_BYTES: usize = 16 << 20;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn stores(source: &Loop) -> jit::Stores {
     let points = source.dims.iter().fold(1usize, |n, &d| n.saturating_mul(d));
     let large = source.writes.iter().any(|w| points.saturating_mul(w.access.dtype.size_bytes()) >= STREAMED_BYTES);

@@ -25,6 +25,7 @@ pub(super) enum Isa {
 }
 
 impl Isa {
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
     pub(super) fn of(machine: &Machine) -> Isa {
         #[cfg(target_arch = "x86_64")]
         {

@@ -78,6 +78,7 @@ pub(super) struct Block<K: Kernel + ?Sized> {
     pub(super) steps: usize,
     pub(super) left: *const K::Left,
     /// Elements between rows of the left factor where it is not packed: only for whole blocks of a kernel that says so.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(super) left_row: Option<isize>,
     pub(super) right: *const K::Right,
     pub(super) sum: *mut K::Sum,
@@ -176,6 +177,7 @@ pub(super) struct Job<'a> {
     pub(super) problem: &'a super::MatMul,
     pub(super) cut: Cut,
     /// Whether the machine multiplies bytes with VNNI.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(super) vnni: bool,
     /// Rows of this matmul; the pointers are to its first elements.
     pub(super) rows: usize,

@@ -32,6 +32,8 @@ mod lanes;
 mod narrow;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+#[cfg(target_arch = "aarch64")]
+mod neon_bytes;
 mod pack;
 mod portable;
 mod scratch;
@@ -175,6 +177,16 @@ enum Choice {
     #[cfg(target_arch = "x86_64")]
     Avx2F64,
     #[cfg(target_arch = "aarch64")]
+    NeonDotSignedSigned,
+    #[cfg(target_arch = "aarch64")]
+    NeonDotSignedUnsigned,
+    #[cfg(target_arch = "aarch64")]
+    NeonDotUnsignedSigned,
+    #[cfg(target_arch = "aarch64")]
+    NeonDotUnsignedUnsigned,
+    #[cfg(target_arch = "aarch64")]
+    NeonWords,
+    #[cfg(target_arch = "aarch64")]
     NeonF32,
     #[cfg(target_arch = "aarch64")]
     NeonF64,
@@ -272,6 +284,31 @@ macro_rules! with_kernel {
             #[cfg(target_arch = "x86_64")]
             Choice::Avx2F64 => {
                 type $K = avx2::Avx2F64;
+                $body
+            }
+            #[cfg(target_arch = "aarch64")]
+            Choice::NeonDotSignedSigned => {
+                type $K = neon_bytes::NeonDot<true, true>;
+                $body
+            }
+            #[cfg(target_arch = "aarch64")]
+            Choice::NeonDotSignedUnsigned => {
+                type $K = neon_bytes::NeonDot<true, false>;
+                $body
+            }
+            #[cfg(target_arch = "aarch64")]
+            Choice::NeonDotUnsignedSigned => {
+                type $K = neon_bytes::NeonDot<false, true>;
+                $body
+            }
+            #[cfg(target_arch = "aarch64")]
+            Choice::NeonDotUnsignedUnsigned => {
+                type $K = neon_bytes::NeonDot<false, false>;
+                $body
+            }
+            #[cfg(target_arch = "aarch64")]
+            Choice::NeonWords => {
+                type $K = neon_bytes::NeonWords;
                 $body
             }
             #[cfg(target_arch = "aarch64")]
@@ -386,6 +423,9 @@ fn choose(lhs: DType, rhs: DType, machine: &Machine) -> Choice {
     #[cfg(target_arch = "aarch64")]
     if machine.neon {
         match lhs {
+            _ if narrow::is_byte(lhs) => {
+                return choose_bytes(lhs.is_signed_integer(), rhs.is_signed_integer(), machine);
+            }
             DType::F64 => return Choice::NeonF64,
             DType::F32 | DType::BF16 | DType::F16 => return Choice::NeonF32,
             _ => {}
@@ -399,6 +439,18 @@ fn choose(lhs: DType, rhs: DType, machine: &Machine) -> Choice {
         _ => Choice::PortableF32,
         #[cfg(all(target_arch = "x86_64", not(test)))]
         _ => unreachable!("no program is compiled for {machine:?}"),
+    }
+}
+
+/// The kernel for factors of bytes.
+#[cfg(target_arch = "aarch64")]
+fn choose_bytes(left_is_signed: bool, right_is_signed: bool, machine: &Machine) -> Choice {
+    match (left_is_signed, right_is_signed) {
+        _ if !machine.dotprod => Choice::NeonWords,
+        (true, true) => Choice::NeonDotSignedSigned,
+        (true, false) => Choice::NeonDotSignedUnsigned,
+        (false, true) => Choice::NeonDotUnsignedSigned,
+        (false, false) => Choice::NeonDotUnsignedUnsigned,
     }
 }
 

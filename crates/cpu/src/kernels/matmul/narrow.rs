@@ -29,6 +29,7 @@ pub(super) fn levels(dtype: DType) -> &'static [f32; 256] {
 }
 
 /// What the bits of an element of 2 or 4 bits stand for; those of 2 bits again and again.
+#[cfg(target_arch = "x86_64")]
 pub(super) fn small_levels(dtype: DType) -> [f32; 16] {
     let bits = dtype.bits().min(4);
     std::array::from_fn(|n| {
@@ -42,6 +43,7 @@ pub(super) fn small_levels(dtype: DType) -> [f32; 16] {
 const STEPS: usize = 64;
 const LANES: usize = 32;
 /// Elements of 4 bits that are unpacked together.
+#[cfg(target_arch = "x86_64")]
 const GROUP: usize = 16;
 
 /// Room for the bytes of a strip.
@@ -87,6 +89,7 @@ impl Room {
     ///
     /// # Safety
     /// As [`Room::in_bytes`], for a strip of at most 32 lanes and 64 steps of one-byte elements.
+    #[cfg(target_arch = "x86_64")]
     pub(super) unsafe fn side_by_side(&mut self, strip: &Strip) -> Strip {
         debug_assert!(strip.lanes <= LANES && strip.steps <= STEPS, "{strip:?}");
         for step in 0..strip.steps.min(STEPS) {

@@ -3,8 +3,8 @@
 use tensor::DType;
 
 use super::super::ir::Lane;
-use super::encode::{self as x86, Length};
 use super::lanes::Lanework;
+use super::ops::{self as x86, Length};
 use super::program::{Constant, Item, Lanes, Mem, Num, X};
 
 /// Ordered compare predicates of `vcmpps`.

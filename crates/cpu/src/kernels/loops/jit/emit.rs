@@ -8,20 +8,10 @@ use super::encode::{
     self as x86, Alu, Broadcast, Condition, Encoder, Encoding, Form, Gpr, Label, Length, Masking, Op, Operands, RAX,
     RBP, RBX, RCX, RDI, RDX, RSI, RSP, Rm, Zeroing,
 };
-use super::program::{Class, Constant, Fused, Item, Lanes, Mem, Num, Program, Truth, Vector, Virt, Walk, X};
-use super::registers::{Place, Places, vectors};
-
-/// Byte offsets of the fields of `Rows`.
-pub(super) mod rows_layout {
-    pub(in super::super) const READS: i32 = 0;
-    pub(in super::super) const WRITES: i32 = 8;
-    pub(in super::super) const READ_STEPS: i32 = 16;
-    pub(in super::super) const WRITE_STEPS: i32 = 24;
-    pub(in super::super) const SLOTS: i32 = 32;
-    pub(in super::super) const INDEX: i32 = 40;
-    pub(in super::super) const ROWS: i32 = 48;
-    pub(in super::super) const COUNT: i32 = 56;
-}
+use super::program::{
+    Arrays, Class, Constant, Fused, Item, Lanes, Mem, Num, Program, Truth, Vector, Virt, Walk, X, rows_layout,
+};
+use super::registers::{Place, Places};
 
 const TAIL: u8 = 7;
 const SPARE_MASKS: [u8; 2] = [5, 6];
@@ -30,18 +20,6 @@ const ADDRESSES: [Gpr; 10] = [Gpr(8), Gpr(9), Gpr(10), Gpr(11), RBX, Gpr(14), Gp
 const SAVED: [Gpr; 6] = [RBX, RBP, Gpr(12), Gpr(13), Gpr(14), Gpr(15)];
 const ROWS_LEFT: i32 = 8;
 const PAGE_BYTES: i32 = 4096;
-
-/// The arrays of a function: how many of each kind.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Arrays {
-    pub(super) reads: u32,
-    pub(super) writes: u32,
-    pub(super) slots: u32,
-    /// Dimensions that have an index.
-    pub(super) rank: u32,
-    /// Whether some stores go past the caches.
-    pub(super) streams: bool,
-}
 
 /// Where the address of an array is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,13 +46,22 @@ struct Emitter<'a> {
     skip: Option<Label>,
     /// Vector registers for operands that live in memory.
     spare: [u8; 3],
+    encoding: Encoding,
     /// The vectors that fill a register.
     full: Length,
 }
 
+/// Vector registers that are given out; the three above serve operands that live in memory.
+pub(super) fn vectors(encoding: Encoding) -> u32 {
+    match encoding {
+        Encoding::Evex => 29,
+        Encoding::Vex => 13,
+    }
+}
+
 /// The bytes of the function: code, then constants.
-pub(super) fn emit(program: &Program, places: &Places, arrays: Arrays) -> Vec<u8> {
-    let mut emitter = Emitter::new(program, places, arrays);
+pub(super) fn emit(program: &Program, encoding: Encoding, places: &Places, arrays: Arrays) -> Vec<u8> {
+    let mut emitter = Emitter::new(program, encoding, places, arrays);
     emitter.prologue();
     for item in &program.items {
         emitter.item(item);
@@ -99,10 +86,10 @@ fn at(base: Gpr, disp: i32) -> Rm {
 }
 
 impl<'a> Emitter<'a> {
-    fn new(program: &'a Program, places: &'a Places, arrays: Arrays) -> Emitter<'a> {
-        let mut code = Encoder::new(program.encoding);
+    fn new(program: &'a Program, encoding: Encoding, places: &'a Places, arrays: Arrays) -> Emitter<'a> {
+        let mut code = Encoder::new(encoding);
         code.code.reserve(4096);
-        let given = vectors(program.encoding) as u8;
+        let given = vectors(encoding) as u8;
         let pool = lay_out(&program.constants, &mut code.pool);
         code.pool.resize(code.pool.len().next_multiple_of(8), 0);
         let table = code.pool.len() as u32;
@@ -120,7 +107,8 @@ impl<'a> Emitter<'a> {
             open: Vec::new(),
             skip: None,
             spare: [given, given + 1, given + 2],
-            full: if program.encoding == Encoding::Evex { Length::L512 } else { Length::L256 },
+            encoding,
+            full: if encoding == Encoding::Evex { Length::L512 } else { Length::L256 },
         };
         let frame_start = emitter.assign();
         emitter.slots_start = (frame_start + 63) & -64;
@@ -344,7 +332,7 @@ impl<'a> Emitter<'a> {
 
     /// Whether this is code for AVX2.
     fn is_short(&self) -> bool {
-        self.program.encoding == Encoding::Vex
+        self.encoding == Encoding::Vex
     }
 
     /// The signs of the 32-bit lanes of a mask in the lowest bits of rax; code for AVX2.

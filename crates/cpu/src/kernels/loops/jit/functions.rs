@@ -6,8 +6,8 @@ use super::super::ir::{Binary, Unary};
 use super::super::math::coefficients as c;
 use super::super::math_f64 as wide;
 use super::convert::predicate;
-use super::encode::{self as x86, Length};
 use super::lanes::{Lanework, rounding};
+use super::ops::{self as x86, Length};
 use super::program::{Num, X};
 
 /// For `vfixupimm`: what a logarithm gives for NaN, zero, infinities and negative arguments.
@@ -310,7 +310,7 @@ impl Lanework<'_> {
     /// Integers of at most 51 bits as reals.
     fn small_to_f64(&mut self, x: X) -> X {
         let num = self.wide;
-        if self.machine.avx512 {
+        if self.is_rich() {
             return self.program.one(x86::CVTQQ2PD, num.length, x);
         }
         let magic = self.f64(c::INTEGER_F64);
@@ -321,7 +321,7 @@ impl Lanework<'_> {
     /// Reals that are integers of at most 51 bits once they are truncated.
     fn truncated_small(&mut self, x: X) -> X {
         let num = self.wide;
-        if self.machine.avx512 {
+        if self.is_rich() {
             return self.program.one(x86::CVTTPD2QQ, num.length, x);
         }
         let magic = self.f64(c::INTEGER_F64);

@@ -2,7 +2,7 @@
 
 use super::super::ir::{Binary, Compare, Fold, Inst, Lane, Unary};
 use super::convert::predicate;
-use super::encode::{self as x86, Length, Op};
+use super::ops::{self as x86, Length, Op};
 use super::program::{Class, Constant, Fused, Item, Lanes, Num, Program, Truth, Virt, X};
 use crate::kernels::machine::Machine;
 
@@ -16,6 +16,17 @@ pub(super) mod rounding {
 
 const RANGE_MIN: u8 = 0b0100;
 const RANGE_MAX: u8 = 0b0101;
+
+/// The vectors that fill a register, and half of one.
+#[cfg(target_arch = "x86_64")]
+fn lengths(machine: &Machine) -> (Length, Length) {
+    if machine.avx512 { (Length::L512, Length::L256) } else { (Length::L256, Length::L128) }
+}
+
+#[cfg(target_arch = "aarch64")]
+fn lengths(_: &Machine) -> (Length, Length) {
+    (Length::L128, Length::L64)
+}
 
 /// Writes lane operations into a program.
 pub(super) struct Lanework<'a> {
@@ -31,8 +42,7 @@ pub(super) struct Lanework<'a> {
 impl<'a> Lanework<'a> {
     /// For loops with or without 64-bit lanes.
     pub(super) fn new(machine: &'a Machine, has_wide_lanes: bool) -> Lanework<'a> {
-        let full = if machine.avx512 { Length::L512 } else { Length::L256 };
-        let half = if machine.avx512 { Length::L256 } else { Length::L128 };
+        let (full, half) = lengths(machine);
         let length = if has_wide_lanes { half } else { full };
         Lanework {
             program: Program::default(),
@@ -54,19 +64,38 @@ impl<'a> Lanework<'a> {
     }
 
     /// The upper half of a vector in its lower half.
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn upper_half(&mut self, x: X) -> X {
         if self.machine.avx512 {
             const UPPER_HALF: u8 = 0xee;
             return self.program.two_imm(x86::SHUFF64X2, self.full(), x, x, Some(UPPER_HALF));
         }
         const UPPER_HALF: u8 = 0x11;
-        self.program.two_imm(x86::PERM2F128, self.full(), x, x, Some(UPPER_HALF))
+        self.program.two_imm(super::encode::PERM2F128, self.full(), x, x, Some(UPPER_HALF))
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    pub(super) fn upper_half(&mut self, x: X) -> X {
+        const UPPER_HALF: u8 = 0b11;
+        self.program.two_imm(x86::SHUFPD, self.full(), x, x, Some(UPPER_HALF))
     }
 
     /// Two lower halves side by side.
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn joined_halves(&mut self, low: X, high: X) -> X {
-        let op = if self.machine.avx512 { x86::INSERTI64X4 } else { x86::INSERTF128 };
+        let op = if self.machine.avx512 { x86::INSERTI64X4 } else { super::encode::INSERTF128 };
         self.program.two_imm(op, self.full(), low, high, Some(1))
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    pub(super) fn joined_halves(&mut self, low: X, high: X) -> X {
+        const LOWER_HALVES: u8 = 0;
+        self.program.two_imm(x86::SHUFPD, self.full(), low, high, Some(LOWER_HALVES))
+    }
+
+    /// Whether there are 32 vector registers, and conversions between 64-bit integers and reals.
+    pub(super) fn is_rich(&self) -> bool {
+        self.machine.avx512 || self.machine.neon
     }
 
     pub(super) fn num(&self, lane: Lane) -> Num {
@@ -320,6 +349,10 @@ impl<'a> Lanework<'a> {
         }
         let length = num.length;
         let result = self.program.two_imm(num.pick(x86::RANGEPS, x86::RANGEPD), length, a, b, Some(which));
+        if self.machine.neon {
+            // There it gives NaN where either is.
+            return result;
+        }
         let nan = self.compare(num, a, b, predicate::UNORDERED);
         self.program.merged(num.pick(x86::ADDPS, x86::ADDPD), length, [a, b], None, nan, result)
     }
@@ -553,6 +586,12 @@ impl<'a> Lanework<'a> {
             self.program.update(op, length, to, [X::Reg(to), value], None, lanes);
             return Some(());
         }
+        if self.machine.neon {
+            let which = if fold == Fold::Max { RANGE_MAX } else { RANGE_MIN };
+            let op = num.pick(x86::RANGEPS, x86::RANGEPD);
+            self.program.update(op, length, to, [X::Reg(to), value], Some(which), lanes);
+            return Some(());
+        }
         let op = match fold {
             Fold::Max => num.pick(x86::MAXPS, x86::MAXPD),
             Fold::Min => num.pick(x86::MINPS, x86::MINPD),
@@ -585,7 +624,7 @@ impl<'a> Lanework<'a> {
             self.program.items.push(Item::Truth { dst, a, width: self.width, truth });
             return Some(X::Reg(dst));
         }
-        if matches!(lane, Lane::F32 | Lane::F64) && matches!(fold, Fold::Min | Fold::Max) {
+        if matches!(lane, Lane::F32 | Lane::F64) && matches!(fold, Fold::Min | Fold::Max) && !self.machine.neon {
             return Some(self.extreme_of(fold, num, accumulators));
         }
         let mut parts: Vec<X> = accumulators.iter().map(|&v| X::Reg(v)).collect();
@@ -637,8 +676,12 @@ fn butterfly(num: Num) -> Vec<(Op, u8)> {
     let block_steps: &[u8] = match num.length {
         Length::L512 => &[0x4e, 0xb1],
         Length::L256 => &[0x01],
-        Length::L128 => &[],
+        _ => &[],
     };
-    let within_steps: &[u8] = if num.wide { &[0x55] } else { &[0x4e, 0xb1] };
+    let within_steps: &[u8] = match num.length.bytes() {
+        8 => &[0xb1],
+        _ if num.wide => &[0x55],
+        _ => &[0x4e, 0xb1],
+    };
     block_steps.iter().map(|&s| (blocks, s)).chain(within_steps.iter().map(|&s| (within, s))).collect()
 }

@@ -3,10 +3,9 @@
 use super::super::ir::{Binary, Inst, Lane, Mode, Reg, Unary};
 use super::super::schedule::{Rate, Schedule, Step, fills_lane, operands};
 use super::Stores;
-use super::emit::Arrays;
-use super::encode as x86;
 use super::lanes::Lanework;
-use super::program::{Constant, Item, Lanes, Mem, Program, Virt, Walk, X};
+use super::ops as x86;
+use super::program::{Arrays, Constant, Item, Lanes, Mem, Program, Virt, Walk, X};
 use crate::kernels::machine::Machine;
 use tensor::DType;
 
@@ -40,6 +39,9 @@ struct Lowering<'a> {
 pub(super) struct Lowered {
     pub(super) program: Program,
     pub(super) arrays: Arrays,
+    /// Elements in a vector.
+    #[cfg(target_arch = "aarch64")]
+    pub(super) width: u32,
     /// Writes that are stored past the caches; their rows must start at cache lines.
     pub(super) streamed: Vec<u32>,
 }
@@ -69,13 +71,20 @@ pub(super) fn lower(schedule: &Schedule, machine: &Machine, stores: Stores) -> O
     let counts_rows = |inst: &Inst| matches!(inst, Inst::Index { dim, .. } if *dim as usize + 2 == schedule.rank);
     let rank = if schedule.insts.iter().any(counts_rows) { schedule.rank as u32 } else { 0 };
     let arrays = Arrays {
+        #[cfg(target_arch = "x86_64")]
         streams: !lowering.streamed.is_empty(),
         reads: schedule.reads.len() as u32,
         writes: schedule.writes.len() as u32,
         slots: schedule.slots.len() as u32,
         rank,
     };
-    Some(Lowered { program: lowering.work.program, arrays, streamed: lowering.streamed })
+    Some(Lowered {
+        arrays,
+        #[cfg(target_arch = "aarch64")]
+        width: lowering.work.width,
+        program: lowering.work.program,
+        streamed: lowering.streamed,
+    })
 }
 
 /// Roundings to a type whose result goes nowhere but to a store of that type.
@@ -253,7 +262,7 @@ impl Lowering<'_> {
             (true, 7..=24) | (false, 25..=80) => 2,
             _ => 1,
         };
-        let most = if self.work.machine.avx512 { MOST_ACCUMULATORS } else { MOST_ACCUMULATORS / 2 };
+        let most = if self.work.is_rich() { MOST_ACCUMULATORS } else { MOST_ACCUMULATORS / 2 };
         while copies > 1 && copies * folds.len() > most {
             copies /= 2;
         }
@@ -275,6 +284,15 @@ impl Lowering<'_> {
             self.vector(steps, &folds, &accumulators)?;
         }
         self.work.program.items.push(Item::Leave(main));
+        #[cfg(target_arch = "aarch64")]
+        if copies > 1 {
+            // What is left after whole vectors goes by one element.
+            let whole = Walk::Whole(width);
+            self.work.program.items.push(Item::Enter(whole));
+            self.copy = 0;
+            self.vector(steps, &folds, &accumulators)?;
+            self.work.program.items.push(Item::Leave(whole));
+        }
         let rest = Walk::Rest(width);
         self.work.program.items.push(Item::Enter(rest));
         self.lanes = Lanes::Tail;

@@ -1,6 +1,6 @@
 //! Vector code over any number of registers: what lanes operations become before registers are given out.
 
-use super::encode::{self as x86, Encoding, Length, Op, Zeroing};
+use super::ops::{self as x86, Length, Op, Zeroing};
 
 /// A register before allocation. It may be written more than once (accumulators).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,7 @@ pub(super) enum X {
     /// The element counter plus a distance, as a general register.
     Counter(i32),
     /// How many elements of the row are left, as a general register; only in code for AVX2.
+    #[cfg(target_arch = "x86_64")]
     Left,
 }
 
@@ -61,6 +62,8 @@ pub(super) enum Lanes {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Vector {
     pub(super) op: Op,
+    /// On AArch64 the lanes of an operation say it.
+    #[cfg_attr(target_arch = "aarch64", allow(dead_code))]
     pub(super) length: Length,
     pub(super) dst: X,
     pub(super) a: X,
@@ -70,6 +73,42 @@ pub(super) struct Vector {
     pub(super) lanes: Lanes,
     pub(super) zeroing: Zeroing,
     pub(super) imm: Option<u8>,
+}
+
+/// What registers an instruction reads and writes.
+pub(super) trait Instruction {
+    /// The operands it reads, apart from `tied`.
+    fn sources(&self) -> [X; 3];
+    /// The register it writes.
+    fn result(&self) -> Option<Virt>;
+    /// What the result register must hold before.
+    fn tied(&self) -> X;
+    /// Operands whose register is the best one for the result where they end here.
+    fn reusable(&self) -> [X; 3] {
+        [self.tied(), X::None, X::None]
+    }
+    /// Whether it writes its result before it has read all operands.
+    fn writes_early(&self) -> bool {
+        self.tied() != X::None
+    }
+}
+
+impl Instruction for Vector {
+    fn sources(&self) -> [X; 3] {
+        [self.a, self.b, lanes_operand(self.lanes)]
+    }
+
+    fn result(&self) -> Option<Virt> {
+        if let X::Reg(virt) = self.dst { Some(virt) } else { None }
+    }
+
+    fn tied(&self) -> X {
+        self.tied
+    }
+}
+
+fn lanes_operand(lanes: Lanes) -> X {
+    if let Lanes::Of(virt) = lanes { X::Reg(virt) } else { X::None }
 }
 
 /// The signs of a fused multiplication and addition.
@@ -96,14 +135,17 @@ pub(super) enum Walk {
     Rows,
     /// Whole steps of so many elements.
     Main(u32),
+    /// Whole vectors of so many elements, after the steps of several.
+    #[cfg(target_arch = "aarch64")]
+    Whole(u32),
     /// What is left, a vector of this many elements at a time, the last one in part.
     Rest(u32),
 }
 
 /// One item of a program.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Item {
-    Vector(Vector),
+pub(super) enum Item<V = Vector> {
+    Vector(V),
     Fma {
         num: Num,
         fused: Fused,
@@ -163,18 +205,48 @@ pub(super) enum Constant {
     Vector([i32; 16]),
 }
 
+/// The arrays of a function: how many of each kind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrays {
+    pub(super) reads: u32,
+    pub(super) writes: u32,
+    pub(super) slots: u32,
+    /// Dimensions that have an index.
+    pub(super) rank: u32,
+    /// Whether some stores go past the caches.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) streams: bool,
+}
+
+/// Byte offsets of the fields of `Rows`.
+pub(super) mod rows_layout {
+    pub(in super::super) const READS: i32 = 0;
+    pub(in super::super) const WRITES: i32 = 8;
+    pub(in super::super) const READ_STEPS: i32 = 16;
+    pub(in super::super) const WRITE_STEPS: i32 = 24;
+    pub(in super::super) const SLOTS: i32 = 32;
+    pub(in super::super) const INDEX: i32 = 40;
+    pub(in super::super) const ROWS: i32 = 48;
+    pub(in super::super) const COUNT: i32 = 56;
+}
+
 /// A program being built.
-#[derive(Debug, Default)]
-pub(super) struct Program {
-    pub(super) items: Vec<Item>,
+#[derive(Debug)]
+pub(super) struct Program<V = Vector> {
+    pub(super) items: Vec<Item<V>>,
     pub(super) classes: Vec<Class>,
     pub(super) constants: Vec<Constant>,
     /// Reals that are looked up by gathers.
     pub(super) table: &'static [f64],
-    pub(super) encoding: Encoding,
 }
 
-impl Program {
+impl<V> Default for Program<V> {
+    fn default() -> Program<V> {
+        Program { items: Vec::new(), classes: Vec::new(), constants: Vec::new(), table: &[] }
+    }
+}
+
+impl<V> Program<V> {
     pub(super) fn virt(&mut self, class: Class) -> Virt {
         self.classes.push(class);
         Virt(self.classes.len() as u32 - 1)
@@ -188,7 +260,9 @@ impl Program {
         });
         X::Const(at as u32)
     }
+}
 
+impl Program {
     fn push(&mut self, vector: Vector) {
         self.items.push(Item::Vector(vector));
     }
@@ -322,18 +396,14 @@ impl Program {
     }
 }
 
-impl Item {
+impl<V: Instruction> Item<V> {
     /// The operands an item reads, apart from `tied`.
     pub(super) fn sources(&self) -> [X; 3] {
-        let lanes_operand = |lanes: &Lanes| match lanes {
-            Lanes::Of(virt) => X::Reg(*virt),
-            _ => X::None,
-        };
         match self {
-            Item::Vector(v) => [v.a, v.b, lanes_operand(&v.lanes)],
+            Item::Vector(v) => v.sources(),
             Item::Fma { a, b, c, .. } => [*a, *b, *c],
-            Item::Gather { index, lanes, .. } => [*index, lanes_operand(lanes), X::None],
-            Item::Scatter { value, index, lanes, .. } => [*value, *index, lanes_operand(lanes)],
+            Item::Gather { index, lanes, .. } => [*index, lanes_operand(*lanes), X::None],
+            Item::Scatter { value, index, lanes, .. } => [*value, *index, lanes_operand(*lanes)],
             Item::Truth { a, .. } => [*a, X::None, X::None],
             Item::Skip(mask) => [*mask, X::None, X::None],
             Item::Land | Item::Enter(_) | Item::Leave(_) => [X::None; 3],
@@ -343,7 +413,7 @@ impl Item {
     /// The register an item writes.
     pub(super) fn result(&self) -> Option<Virt> {
         match self {
-            Item::Vector(Vector { dst: X::Reg(virt), .. }) => Some(*virt),
+            Item::Vector(v) => v.result(),
             Item::Fma { dst, .. } | Item::Gather { dst, .. } | Item::Truth { dst, .. } => Some(*dst),
             _ => None,
         }
@@ -352,8 +422,26 @@ impl Item {
     /// What the result register must hold before.
     pub(super) fn tied(&self) -> X {
         match self {
-            Item::Vector(v) => v.tied,
+            Item::Vector(v) => v.tied(),
             _ => X::None,
+        }
+    }
+
+    /// Operands whose register is the best one for the result where they end here: it then needs no copy.
+    pub(super) fn reusable(&self) -> [X; 3] {
+        match self {
+            Item::Vector(v) => v.reusable(),
+            Item::Fma { a, b, c, .. } => [*c, *a, *b],
+            _ => [X::None; 3],
+        }
+    }
+
+    /// Whether the result must not overwrite an operand, which is still to be read.
+    pub(super) fn writes_early(&self) -> bool {
+        match self {
+            Item::Vector(v) => v.writes_early(),
+            Item::Fma { .. } | Item::Gather { .. } => true,
+            _ => false,
         }
     }
 }

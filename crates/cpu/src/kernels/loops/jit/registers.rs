@@ -1,7 +1,6 @@
 //! Gives out machine registers: one pass over the program in order (linear scan), whole lives in one place.
 
-use super::encode::Encoding;
-use super::program::{Class, Item, Program, Virt, Walk, X};
+use super::program::{Class, Instruction, Item, Program, Virt, X};
 
 /// Where a register lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,14 +9,6 @@ pub(super) enum Place {
     Reg(u8),
     /// A slot of the frame.
     Slot(u32),
-}
-
-/// Vector registers that are given out; the three above serve operands that live in memory.
-pub(super) fn vectors(encoding: Encoding) -> u32 {
-    match encoding {
-        Encoding::Evex => 29,
-        Encoding::Vex => 13,
-    }
 }
 
 /// Mask registers that are given out: 1 to 4. 5 and 6 serve operands in memory, 7 is the tail.
@@ -41,7 +32,7 @@ struct Life {
 
 const UNBORN: Life = Life { start: u32::MAX, end: 0 };
 
-fn lives(program: &Program) -> Vec<Life> {
+fn lives<V: Instruction>(program: &Program<V>) -> Vec<Life> {
     let mut lives = vec![UNBORN; program.classes.len()];
     // Where each open loop starts, and the registers that live through it.
     let mut open: Vec<(u32, Vec<Virt>)> = Vec::new();
@@ -76,8 +67,8 @@ fn lives(program: &Program) -> Vec<Life> {
     lives
 }
 
-struct Scan<'a> {
-    program: &'a Program,
+struct Scan<'a, V> {
+    program: &'a Program<V>,
     lives: Vec<Life>,
     places: Vec<Place>,
     vectors: u32,
@@ -87,10 +78,10 @@ struct Scan<'a> {
     slots: u32,
 }
 
-/// Places for the registers of a program.
-pub(super) fn allocate(program: &Program) -> Places {
+/// Places for the registers of a program, of which the first `vectors` vector registers are given out.
+pub(super) fn allocate<V: Instruction>(program: &Program<V>, vectors: u32) -> Places {
     let lives = lives(program);
-    let all = (1 << vectors(program.encoding)) - 1;
+    let all = (1 << vectors) - 1;
     let unplaced = Place::Slot(u32::MAX);
     let mut scan = Scan {
         program,
@@ -108,9 +99,9 @@ pub(super) fn allocate(program: &Program) -> Places {
     Places { places: scan.places, slots: scan.slots, unused: !scan.used & all }
 }
 
-impl Scan<'_> {
-    fn item(&mut self, at: u32, item: &Item) {
-        if let Item::Leave(Walk::Rows | Walk::Main(_) | Walk::Rest(_)) = item {
+impl<V: Instruction> Scan<'_, V> {
+    fn item(&mut self, at: u32, item: &Item<V>) {
+        if let Item::Leave(_) = item {
             self.free_ended(at);
             return;
         }
@@ -124,11 +115,7 @@ impl Scan<'_> {
             return;
         }
         // A result that takes the place of an operand which ends here needs no copy.
-        let candidates = match item {
-            Item::Fma { a, b, c, .. } => [*c, *a, *b],
-            _ => [item.tied(), X::None, X::None],
-        };
-        let reuse = candidates.into_iter().find_map(|operand| match operand {
+        let reuse = item.reusable().into_iter().find_map(|operand| match operand {
             X::Reg(virt) if self.lives[virt.0 as usize].end == at => match self.places[virt.0 as usize] {
                 Place::Reg(number) => Some((virt, number)),
                 Place::Slot(_) => None,
@@ -140,8 +127,7 @@ impl Scan<'_> {
             self.places[dst.0 as usize] = Place::Reg(number);
             self.active.push(dst);
             self.free_sources_but(at, item, virt);
-        } else if item.tied() != X::None || matches!(item, Item::Fma { .. } | Item::Gather { .. }) {
-            // Several instructions: the result must not overwrite an operand that is still to be read.
+        } else if item.writes_early() {
             self.place(dst);
             self.free_sources(at, item);
         } else {
@@ -151,11 +137,11 @@ impl Scan<'_> {
         self.free(dst, at);
     }
 
-    fn free_sources(&mut self, at: u32, item: &Item) {
+    fn free_sources(&mut self, at: u32, item: &Item<V>) {
         self.free_sources_but(at, item, Virt(u32::MAX));
     }
 
-    fn free_sources_but(&mut self, at: u32, item: &Item, kept: Virt) {
+    fn free_sources_but(&mut self, at: u32, item: &Item<V>, kept: Virt) {
         let [a, b, c] = item.sources();
         for operand in [a, b, c, item.tied()] {
             if let X::Reg(virt) = operand

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::encode::{self as x86, Encoding, Form, Length, Op, Zeroing};
+use super::encode::{self as x86, Form, Length, Op, Zeroing};
 use super::lanes::rounding;
 use super::program::{Class, Constant, Item, Lanes, Mem, Num, Program, Vector, Virt, Walk, X};
 
@@ -43,7 +43,7 @@ struct Shortening<'a> {
 /// The same program for AVX2; `None` where an instruction has no counterpart here.
 pub(super) fn shortened(from: &Program) -> Option<Program> {
     let classes = from.classes.iter().map(|&class| if class == Class::Mask { Class::Vector } else { class });
-    let to = Program { classes: classes.collect(), table: from.table, encoding: Encoding::Vex, ..Program::default() };
+    let to = Program { classes: classes.collect(), table: from.table, ..Program::default() };
     let width =
         from.items.iter().find_map(|item| if let Item::Enter(Walk::Rest(width)) = item { Some(*width) } else { None });
     let mut shortening = Shortening {

@@ -5,8 +5,8 @@ use std::f64::consts;
 use super::super::ir::Unary;
 use super::super::math::coefficients as c;
 use super::convert::predicate;
-use super::encode::{self as x86, Length};
 use super::lanes::{Lanework, rounding};
+use super::ops::{self as x86, Length};
 use super::program::{Class, Item, Lanes, Mem, X};
 
 /// The first binary digits of 2/π after the point.

@@ -1,6 +1,7 @@
 //! Encodings against those of the GNU assembler: `expected.txt` has its bytes for the text beside them.
 
 use super::*;
+use Form::Vmi;
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
