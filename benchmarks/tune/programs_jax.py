@@ -1,14 +1,20 @@
-"""Programs as users of JAX write them, exported as StableHLO: training steps of a GPT-2, a Llama and a large vocabulary, and a Mixtral
-prefill.
+"""Programs as users of JAX write them, exported as StableHLO: training steps of a GPT-2, a Llama (on one device and on a mesh) and a
+large vocabulary, and a Mixtral prefill.
 
 python programs_jax.py NAME full FOLDER writes NAME.mlir; with small it writes NAME.small.mlir, the same program at sizes that run on a CPU.
 """
 
+import os
 import pathlib
 import sys
 
+# Devices to name in a mesh.
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 GPT2 = {
     "full": dict(layers=12, width=768, heads=12, vocab=50257, batch=8, length=1024),
@@ -17,6 +23,10 @@ GPT2 = {
 LLAMA_TRAIN = {
     "full": dict(layers=4, width=2048, heads=32, kv_heads=8, hidden=8192, vocab=32000, batch=2, length=2048),
     "small": dict(layers=2, width=128, heads=4, kv_heads=2, hidden=256, vocab=256, batch=2, length=128),
+}
+LLAMA_MESH = {
+    "full": dict(LLAMA_TRAIN["full"], batch=16),
+    "small": dict(LLAMA_TRAIN["small"], batch=8, kv_heads=4, heads=8, length=64),
 }
 MIXTRAL = {
     "full": dict(layers=4, width=2048, heads=32, kv_heads=8, hidden=7168, experts=8, vocab=32000, batch=1, length=4096),
@@ -133,8 +143,8 @@ def mixtral(layers, width, heads, kv_heads, hidden, experts, vocab, batch, lengt
     return jax.jit(prefill), (embedding, stacked, final, jax.ShapeDtypeStruct((batch, length), jnp.int32))
 
 
-def llama_train(layers, width, heads, kv_heads, hidden, vocab, batch, length):
-    """One step of training: layers scanned, GQA by grouped einsums, momentum."""
+def llama_step(layers, width, heads, kv_heads, hidden, vocab, batch, length):
+    """One step of training and its arguments: layers scanned, GQA by grouped einsums, momentum."""
     head, group = width // heads, heads // kv_heads
     spec = lambda *dims: jax.ShapeDtypeStruct(dims, jnp.float32)
     params = dict(
@@ -170,7 +180,32 @@ def llama_train(layers, width, heads, kv_heads, hidden, vocab, batch, length):
         momentum = jax.tree.map(lambda m, g: 0.9 * m + g, momentum, gradient)
         return jax.tree.map(lambda p, m: p - 1e-3 * m, params, momentum), momentum, value
 
-    return jax.jit(step), (params, params, jax.ShapeDtypeStruct((batch, length), jnp.int32))
+    return step, (params, params, jax.ShapeDtypeStruct((batch, length), jnp.int32))
+
+
+def llama_train(**sizes):
+    step, arguments = llama_step(**sizes)
+    return jax.jit(step), arguments
+
+
+def llama_mesh(**sizes):
+    """The same on 2 × 4 devices: data parallelism, and tensor parallelism as in Megatron."""
+    step, arguments = llama_step(**sizes)
+    mesh = Mesh(np.array(jax.devices()[:8]).reshape(2, 4), ("data", "model"))
+    columns, rows = P(None, None, "model"), P(None, "model", None)
+    specs = dict(
+        embed=P("model"), final=P(), head=P(None, "model"),
+        layers=dict(ln1=P(), q=columns, kv=columns, o=rows, ln2=P(), gate=columns, up=columns, down=rows),
+    )
+    state = jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs, is_leaf=lambda x: isinstance(x, P))
+    batch, whole = NamedSharding(mesh, P("data")), NamedSharding(mesh, P())
+    return jax.jit(step, in_shardings=(state, state, batch), out_shardings=(state, state, whole)), arguments
+
+
+def llama_gspmd(**sizes):
+    """The same, written for GSPMD."""
+    jax.config.update("jax_use_shardy_partitioner", False)
+    return llama_mesh(**sizes)
 
 
 def vocabulary(width, hidden, vocab, batch, length):
@@ -192,7 +227,14 @@ def vocabulary(width, hidden, vocab, batch, length):
     return jax.jit(step), (params, jax.ShapeDtypeStruct((batch, length), jnp.int32))
 
 
-PROGRAMS = {"gpt2": (gpt2, GPT2), "vocabulary": (vocabulary, VOCABULARY), "llama_train": (llama_train, LLAMA_TRAIN), "mixtral": (mixtral, MIXTRAL)}
+PROGRAMS = {
+    "gpt2": (gpt2, GPT2),
+    "llama_gspmd": (llama_gspmd, LLAMA_MESH),
+    "llama_mesh": (llama_mesh, LLAMA_MESH),
+    "llama_train": (llama_train, LLAMA_TRAIN),
+    "mixtral": (mixtral, MIXTRAL),
+    "vocabulary": (vocabulary, VOCABULARY),
+}
 
 if __name__ == "__main__":
     name, size, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])

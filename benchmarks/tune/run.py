@@ -16,6 +16,7 @@ PROGRAMS = {
     "gpt2": ("jax", "GPT-2 124M, training step, 8 × 1024, plain attention, AdamW"),
     "llama": ("torch", "Llama with GQA, prefill, 4 layers of 2048, 4096 tokens, eager attention"),
     "llama_train": ("jax", "Llama with GQA, training step, 4 layers of 2048, 2 × 2048, scanned layers, grouped einsums"),
+    "llama_mesh": ("jax", "the same, 16 × 2048 on 2 × 4 devices, data and tensor parallelism", "v6e-8"),
     "mixtral": ("jax", "Mixtral, prefill, 4 layers of 2048, 8 experts, 4096 tokens"),
     "vocabulary": ("jax", "vocabulary of 128,256, training step, one layer of 2048, 40 × 4096"),
     "vit": ("torch", "ViT-B/16 of transformers, 32 images of 224, f32"),
@@ -37,7 +38,7 @@ def export(name, arguments):
 def tune(name, arguments):
     file, small = export(name, arguments)
     out = lambda ending: str(arguments.folder / f"{name}.{ending}")
-    command = [arguments.tpu, "tune", file, "--check-on", small, "--slice", arguments.slice, "--budget", arguments.budget, "--json"]
+    command = [arguments.tpu, "tune", file, "--check-on", small, "--slice", (*PROGRAMS[name], arguments.slice)[2], "--budget", arguments.budget, "--json"]
     command += ["--out", out("tuned.mlir"), "--out-check", out("small.tuned.mlir"), "--html", out("html")]
     command += ["--no-flags"] if arguments.no_flags else []
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
@@ -62,7 +63,7 @@ def table(arguments):
         "|---|---:|---:|---:|---:|---:|---:|---|",
     ]
     notes = []
-    for name, (_, title) in PROGRAMS.items():
+    for name, (_, title, *_) in PROGRAMS.items():
         path = arguments.folder / f"{name}.json"
         if not path.exists():
             continue

@@ -61,7 +61,7 @@ pub use quality::{INT4_COST, INT8_COST};
 pub use simulate::{OpCost, Simulation, simulate};
 pub use torus::{Group, IciTorus, TorusSpan};
 pub use tune::{
-    Exact, ResultCheck, ResultDifference, TuneComparison, TuneConfirm, TuneFlags, TuneMeasure, TuneOutcome,
-    TuneRequest, TuneTrial, Tuned, tune, tuned_page,
+    Exact, ResultCheck, ResultDifference, TuneComparison, TuneConfirm, TuneFlags, TuneMeasure, TuneMesh, TuneOutcome,
+    TuneRequest, TuneSharding, TuneTrial, Tuned, tune, tuned_page,
 };
 pub use work::{Matmul, Work};

@@ -8,8 +8,8 @@ use std::time::Duration;
 use compile::Program;
 use compile::optimize::{Level, ProgramMetrics};
 use plan::{
-    Exact, ResultCheck, ResultDifference, TuneComparison, TuneConfirm, TuneFlags, TuneOutcome, TuneRequest, Tuned,
-    tuned_page,
+    Exact, ResultCheck, ResultDifference, TuneComparison, TuneConfirm, TuneFlags, TuneOutcome, TuneRequest,
+    TuneSharding, Tuned, tuned_page,
 };
 use runtime::Backend;
 use runtime::config::{Config, Mode, Target};
@@ -136,12 +136,43 @@ fn text(tuned: &Tuned) -> String {
         };
         text.push_str(&format!("{}: {why}\n", trial.name));
     }
+    if let Some(mesh) = &tuned.mesh {
+        text.push_str(&format!("\nmesh: {} in place of {}\n", mesh.after, mesh.before));
+    }
+    if !tuned.shardings.is_empty() {
+        text.push_str(&shardings(tuned));
+    }
     if !tuned.flags.is_empty() {
         text.push_str(&format!("\nLIBTPU_INIT_ARGS=\"{}\"\n", tuned.libtpu_init_args()));
         text.push_str(&format!("jax.jit(…, compiler_options={})\n", tuned.compiler_options()));
         text.push_str(&tuned.configuration());
     }
     text
+}
+
+/// The new `PartitionSpec` of each argument; those of one type that change alike are one line.
+fn shardings(tuned: &Tuned) -> String {
+    let mut groups: Vec<(&TuneSharding, Vec<String>)> = Vec::new();
+    for one in &tuned.shardings {
+        let name = if one.name.is_empty() { one.argument.to_string() } else { one.name.clone() };
+        let is_alike =
+            |other: &TuneSharding| (&other.ty, &other.before, &other.after) == (&one.ty, &one.before, &one.after);
+        match groups.iter_mut().find(|(other, _)| is_alike(other)) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((one, vec![name])),
+        }
+    }
+    let mut table = Table::new(&[Align::Left, Align::Left, Align::Left, Align::Left]);
+    table.row(["arguments", "type", "before", "after"]);
+    for (one, names) in groups {
+        let names = match names.as_slice() {
+            [first, .., last] if names.len() > 3 => format!("{first} … {last} ({})", names.len()),
+            names => names.join(", "),
+        };
+        let before = if one.before.is_empty() { "not given" } else { &one.before };
+        table.row([names.as_str(), &one.ty, before, &one.after]);
+    }
+    format!("\n{}results that replace them are split alike (P is jax.sharding.PartitionSpec)\n", table.render())
 }
 
 fn signed(value: f64) -> String {

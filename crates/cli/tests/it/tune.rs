@@ -80,3 +80,30 @@ fn what_cannot_be_compared_is_not_used() {
     assert_eq!(outcome(&record, "attention kernels"), "unchecked", "{record:#}");
     assert_eq!((record["speedup"].as_f64(), ran.code), (Some(1.0), Some(1)), "{record:#}");
 }
+
+/// A step on 2 × 4 devices whose batch is far larger than its weights.
+#[test]
+fn another_mesh_is_found() {
+    let Some(bench) = Bench::with_libtpu("another_mesh_is_found") else { return };
+    let steps = [
+        ("shardy", include_str!("../../../plan/tests/data/megatron_step.mlir"), "\"data\"=8, \"model\"=1"),
+        ("gspmd", include_str!("../../../plan/tests/data/megatron_step_gspmd.mlir"), "{devices=[8,1]<=[8]}"),
+    ];
+    for (name, small, expected) in steps {
+        let program = bench.write(&format!("{name}.mlir"), small.replace("tensor<64x", "tensor<16384x"));
+        let small = bench.write(&format!("{name}.small.mlir"), small);
+        let (out, page) = (bench.path(&format!("{name}.tuned.mlir")), bench.path(&format!("{name}.html")));
+        let asked = ["tune", arg(&program), "--slice", "v6e-8", "--no-flags", "--check-on", arg(&small)];
+        let record = bench.json(&[&asked[..], &["--out", arg(&out), "--html", arg(&page)]].concat());
+        // Sums of activations over the second axis cost more than those of gradients over the first.
+        let mesh = record["mesh"]["after"].as_str().unwrap_or_else(|| panic!("{name}: {record:#}"));
+        assert!(mesh.ends_with("=1"), "{name}: {mesh}");
+        assert!(record["speedup"].as_f64().unwrap() > 1.05, "{name}: {record:#}");
+        let kept = record["trials"].as_array().unwrap().iter().find(|trial| trial["outcome"] == "kept").unwrap();
+        assert!(kept["name"].as_str().unwrap().starts_with("mesh "), "{name}: {kept:#}");
+        assert!(kept["results"]["deviation"].as_f64().unwrap() < 1e-3, "{name}: {kept:#}");
+        let tuned = std::fs::read_to_string(&out).unwrap();
+        assert!(tuned.contains(expected), "{name}: {tuned}");
+        assert!(std::fs::read_to_string(&page).unwrap().contains("in place of"), "{name}");
+    }
+}

@@ -9,7 +9,7 @@ mod offload;
 mod quantize;
 pub(crate) mod recompute;
 mod shard;
-mod shard_gspmd;
+pub(crate) mod shard_gspmd;
 mod smaller_batch;
 
 use chips::Slice;

@@ -8,7 +8,7 @@ use crate::memory::BufferClass;
 
 const SHARDING: &str = "mhlo.sharding";
 /// Devices at most; the new sharding names each.
-const MAX_DEVICES: u64 = 1 << 14;
+pub(crate) const MAX_DEVICES: u64 = 1 << 14;
 
 pub(super) fn propose(situation: &Situation<'_>) -> Result<Option<Proposal>, Error> {
     let module = situation.program.module();
@@ -60,11 +60,11 @@ fn split_argument(func: &mut Func, index: usize, result: Option<usize>, devices:
 
 /// Which device holds which part: parts along each dimension, and devices that hold the same part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Tiles {
-    parts: Vec<u64>,
-    copies: u64,
+pub(crate) struct Tiles {
+    pub(crate) parts: Vec<u64>,
+    pub(crate) copies: u64,
     /// Devices by part, the last dimension's part changing fastest, then by copy.
-    order: Vec<u64>,
+    pub(crate) order: Vec<u64>,
 }
 
 impl Tiles {
@@ -74,7 +74,7 @@ impl Tiles {
 
     /// Reads `{replicated}`, or `{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}` with the devices as a transposed
     /// count or as a list. `None` for what is split in any other way.
-    fn read(text: &str, rank: usize, devices: u64) -> Option<Tiles> {
+    pub(crate) fn read(text: &str, rank: usize, devices: u64) -> Option<Tiles> {
         let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
         if inner == "replicated" {
             return Some(Tiles::whole(rank, devices));

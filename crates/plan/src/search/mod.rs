@@ -3,7 +3,8 @@
 mod answer;
 mod candidate;
 mod facts;
-mod flow;
+pub(crate) mod flow;
+pub(crate) mod gather;
 mod goal;
 mod load;
 mod model;
@@ -20,6 +21,7 @@ pub use facts::{Facts, ModelAxis};
 pub use goal::{Goal, PlanCost};
 pub use load::Load;
 pub use model::{ModelChoice, ModelFigures, ModelSource, ModelStep, WriteStep, choice_of};
+pub(crate) use roles::argument_bytes;
 pub use roles::{ArgumentRole, BatchName, ProgramBatch, Roles, StepKind};
 pub use rules::MeshShape;
 pub use run::{Confirm, Progress, SearchOptions, search};

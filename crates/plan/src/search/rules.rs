@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use hlo::dims::AxisRef;
 use hlo::sdy::{DimensionSharding, MeshAttr, MeshRef, SdyAttr, TensorSharding};
-use hlo::{Attr, Attrs, Func, MeshOp, Module, NewOp, OpId, OpKind, OpName, Region, Value, Verified};
+use hlo::{Attr, Attrs, Func, MeshOp, Module, NewOp, OpKind, OpName, Verified};
 use serde::Serialize;
 
-use super::flow::{Flow, UseKind};
+use super::flow::{Flow, Use, UseKind};
+use super::gather::{gather_where_read, sum_rows_in_place};
 use super::roles::{ArgumentRole, Roles, argument_bytes, dims};
 
 /// Devices along each axis. Devices are in their natural order, so `model` lies on neighbours, then `context`, `fsdp`, `data`.
@@ -195,8 +196,10 @@ pub(crate) fn annotate(module: &Verified, roles: &Roles, flow: &Flow, mesh: Mesh
             func.input_attrs[n].set("sdy.sharding", sharding);
         }
         if mesh.fsdp > 1 {
-            gather_weights(func, roles, flow, &shardings);
-            sum_rows_in_place(func, roles, flow, &shardings);
+            let constraint = |argument: usize, dims: &[Option<usize>]| gathered(roles, &shardings, argument, dims);
+            gather_where_read(func, flow, constraint);
+            let looked_up: Vec<&Use> = flow.uses.iter().filter(|site| site.kind == UseKind::LookUp).collect();
+            sum_rows_in_place(func, &looked_up, constraint);
         }
         func.renumber();
     }
@@ -218,95 +221,21 @@ fn sharding(axes: &Axes) -> TensorSharding {
     }
 }
 
-/// Puts a sharding without `fsdp` before each op that reads a weight split over it.
-fn gather_weights(func: &mut Func, roles: &Roles, flow: &Flow, shardings: &[Axes]) {
-    let mut region_of: HashMap<OpId, Region> = HashMap::new();
-    for (region, data) in func.regions.iter().enumerate() {
-        region_of.extend(data.ops.iter().map(|id| (*id, Region(region as u32))));
+/// A sharding without `fsdp` for what reads a weight that is split over it.
+fn gathered(roles: &Roles, shardings: &[Axes], argument: usize, dims: &[Option<usize>]) -> Option<NewOp> {
+    let split = shardings.get(argument)?;
+    let is_split = split.iter().any(|axes| axes.contains(&"fsdp"));
+    if !is_split || roles.arguments.get(argument) != Some(&ArgumentRole::Parameter) {
+        return None;
     }
-    let mut gathered: HashMap<(Region, Value), Value> = HashMap::new();
-    for site in &flow.uses {
-        let argument = site.origin.argument;
-        let split = &shardings[argument];
-        let is_split = split.iter().any(|axes| axes.contains(&"fsdp"));
-        let Some(&region) =
-            region_of.get(&site.op).filter(|_| is_split && roles.arguments[argument] == ArgumentRole::Parameter)
-        else {
-            continue;
-        };
-        let value = match gathered.get(&(region, site.value)) {
-            Some(value) => *value,
-            None => {
-                let of = |dim: &Option<usize>| match dim.and_then(|dim| split.get(dim)) {
-                    Some(axes) => axes.iter().copied().filter(|axis| *axis == "model").collect(),
-                    None => Vec::new(),
-                };
-                let axes: Axes = site.origin.dims.iter().map(of).collect();
-                let mut op = NewOp::new(OpName::Known(OpKind::SdyShardingConstraint));
-                op.operands = vec![site.value];
-                op.results = vec![func.ty(site.value).clone()];
-                op.attrs.set("sharding", Attr::Sdy(Arc::new(SdyAttr::Sharding(sharding(&axes)))));
-                op.loc = func.op(site.op).loc.clone();
-                let id = func.add_op(region, op);
-                let ops = &mut func.regions[region.0 as usize].ops;
-                ops.pop();
-                let at = ops.iter().position(|other| *other == site.op).unwrap_or(ops.len());
-                ops.insert(at, id);
-                let value = func.op(id).first_result;
-                gathered.insert((region, site.value), value);
-                value
-            }
-        };
-        func.op_mut(site.op).operands[site.operand] = value;
-    }
-}
-
-/// Puts a sharding without `fsdp` behind each scatter that sums up the gradient of rows taken by index.
-///
-/// The gradient is to be split as the weight, along its width. Left to itself the partitioner hands every device its
-/// columns of the rows of the whole batch: as many rows as there are tokens, each a few elements wide. With the sum
-/// whole, each device adds the rows of its own tokens, and the sum is then reduced and split like any other gradient.
-fn sum_rows_in_place(func: &mut Func, roles: &Roles, flow: &Flow, shardings: &[Axes]) {
-    let looked_up: HashMap<Vec<i64>, Axes> = flow
-        .uses
-        .iter()
-        .filter(|site| site.kind == UseKind::LookUp && roles.arguments[site.origin.argument] == ArgumentRole::Parameter)
-        .filter(|site| shardings[site.origin.argument].iter().any(|axes| axes.contains(&"fsdp")))
-        .map(|site| {
-            let without = |axes: &Vec<&'static str>| axes.iter().copied().filter(|axis| *axis == "model").collect();
-            let axes = shardings[site.origin.argument].iter().map(without).collect();
-            (dims(&func.inputs[site.origin.argument]).to_vec(), axes)
-        })
-        .collect();
-    let mut scatters: Vec<(usize, OpId, Axes)> = Vec::new();
-    for (region, data) in func.regions.iter().enumerate() {
-        for id in &data.ops {
-            let op = func.op(*id);
-            if op.kind() == Some(OpKind::Scatter)
-                && op.num_results == 1
-                && let Some(axes) = looked_up.get(dims(func.ty(op.first_result)))
-            {
-                scatters.push((region, *id, axes.clone()));
-            }
-        }
-    }
-    for (region, scatter, axes) in scatters {
-        let sum = func.op(scatter).first_result;
-        let mut op = NewOp::new(OpName::Known(OpKind::SdyShardingConstraint));
-        op.results = vec![func.ty(sum).clone()];
-        op.attrs.set("sharding", Attr::Sdy(Arc::new(SdyAttr::Sharding(sharding(&axes)))));
-        op.loc = func.op(scatter).loc.clone();
-        let id = func.add_op(Region(region as u32), op);
-        let whole = func.op(id).first_result;
-        for reader in &mut func.ops {
-            reader.operands.iter_mut().filter(|operand| **operand == sum).for_each(|operand| *operand = whole);
-        }
-        func.op_mut(id).operands = vec![sum];
-        let ops = &mut func.regions[region].ops;
-        ops.pop();
-        let after = ops.iter().position(|other| *other == scatter).map_or(ops.len(), |at| at + 1);
-        ops.insert(after, id);
-    }
+    let of = |dim: &Option<usize>| match dim.and_then(|dim| split.get(dim)) {
+        Some(axes) => axes.iter().copied().filter(|axis| *axis == "model").collect(),
+        None => Vec::new(),
+    };
+    let axes: Axes = dims.iter().map(of).collect();
+    let mut op = NewOp::new(OpName::Known(OpKind::SdyShardingConstraint));
+    op.attrs.set("sharding", Attr::Sdy(Arc::new(SdyAttr::Sharding(sharding(&axes)))));
+    Some(op)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub(super) struct Changed {
 }
 
 /// A changed program, or why there is nothing to change.
-type Attempt = Result<Result<Changed, String>, Error>;
+pub(super) type Attempt = Result<Result<Changed, String>, Error>;
 
 /// A change of the program.
 pub(super) struct Change {

@@ -97,17 +97,8 @@ pub(super) fn search(search: &mut Search<'_, '_>) -> Result<(), Error> {
     candidates.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
     let tried = candidates.iter().filter(|candidate| candidate.measure.is_some()).count();
     for (place, candidate) in candidates.into_iter().enumerate() {
-        let mut trial = TuneTrial {
-            name: format!("{}={}", candidate.flag.name, candidate.value),
-            reason: candidate.flag.reason.into(),
-            outcome: TuneOutcome::NotTried,
-            detail: String::new(),
-            step_s: None,
-            gain_s: None,
-            error_s: None,
-            hbm_bytes: None,
-            results: None,
-        };
+        let name = format!("{}={}", candidate.flag.name, candidate.value);
+        let mut trial = TuneTrial::new(&name, candidate.flag.reason);
         if let Some(reason) = candidate.refused {
             (trial.outcome, trial.detail) = (TuneOutcome::Refused, reason);
         } else if let Some(mut measure) = candidate.measure {

@@ -2,12 +2,13 @@
 //!
 //! [`tune()`] goes through changes in an order that lets each one see what the ones before made possible (`change.rs`), judges every
 //! compilation by what it changed (`judge.rs`), and asks its caller whether results are still equal ([`ResultCheck`]). Compiler flags
-//! come last, since they depend on the program (`flags.rs`).
+//! come last, since they depend on the program (`flags.rs`); shardings come first, since all sizes depend on them (`sharding`).
 
 mod change;
 mod flags;
 mod judge;
 mod page;
+mod sharding;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -20,9 +21,11 @@ use crate::compiled::Driver;
 use crate::error::Error;
 use crate::estimate::{Share, StepTime, apart};
 use crate::fit::{FitRequest, fit_program, fixed, read};
-use change::{CHANGES, Change, Changed, Setting};
+use change::{Attempt, CHANGES, Changed, Setting};
 use judge::{Judgement, judge};
 pub use page::tuned_page;
+use sharding::MeshAxes;
+pub use sharding::{TuneMesh, TuneSharding};
 
 /// What to ask.
 #[derive(Clone, Debug)]
@@ -141,6 +144,23 @@ pub struct TuneTrial {
     pub results: Option<ResultDifference>,
 }
 
+impl TuneTrial {
+    /// A change that was not tried yet.
+    fn new(name: &str, reason: &str) -> TuneTrial {
+        TuneTrial {
+            name: name.into(),
+            reason: reason.into(),
+            outcome: TuneOutcome::NotTried,
+            detail: String::new(),
+            step_s: None,
+            gain_s: None,
+            error_s: None,
+            hbm_bytes: None,
+            results: None,
+        }
+    }
+}
+
 /// A program on the slice.
 #[derive(Clone, Debug, Serialize)]
 pub struct TuneMeasure {
@@ -175,6 +195,10 @@ pub struct Tuned {
     pub trials: Vec<TuneTrial>,
     /// Flags that were kept.
     pub flags: BTreeMap<String, String>,
+    /// The mesh, where it changed.
+    pub mesh: Option<TuneMesh>,
+    /// Arguments that are split in another way.
+    pub shardings: Vec<TuneSharding>,
     /// What was assumed.
     pub notes: Vec<String>,
     /// The program, with composites in place of what kernels compute: every compiler takes it.
@@ -232,6 +256,8 @@ struct Search<'a, 'b> {
     flags: BTreeMap<String, String>,
     measure: TuneMeasure,
     trials: Vec<TuneTrial>,
+    /// The mesh of the best program, where another layout was kept.
+    mesh: Option<MeshAxes>,
 }
 
 /// Tries changes on a program and keeps what makes it faster.
@@ -263,9 +289,12 @@ pub fn tune(
         flags: BTreeMap::new(),
         measure: before.clone(),
         trials: Vec::new(),
+        mesh: None,
     };
+    sharding::search(&mut search)?;
+    let setting = search.setting();
     for change in CHANGES {
-        search.try_change(change)?;
+        search.try_change(change.name, change.reason, change.exact, &|program| (change.apply)(program, &setting))?;
     }
     if request.flags == TuneFlags::Search {
         flags::search(&mut search)?;
@@ -305,30 +334,32 @@ impl Search<'_, '_> {
         Setting { slice: self.request.fit.compile.slice }
     }
 
-    fn try_change(&mut self, change: &Change) -> Result<(), Error> {
-        let mut trial = TuneTrial {
-            name: change.name.into(),
-            reason: change.reason.into(),
-            outcome: TuneOutcome::NotTried,
-            detail: String::new(),
-            step_s: None,
-            gain_s: None,
-            error_s: None,
-            hbm_bytes: None,
-            results: None,
-        };
+    /// Tries a change on the best program so far, and says what became of it.
+    fn try_change(
+        &mut self,
+        name: &str,
+        reason: &str,
+        exact: Exact,
+        apply: &dyn Fn(&Program) -> Attempt,
+    ) -> Result<TuneOutcome, Error> {
+        let mut trial = TuneTrial::new(name, reason);
         if !self.is_over() {
-            (self.driver.progress)(&format!("trying: {}", change.name));
-            let (outcome, detail) = self.tried(change, &mut trial)?;
+            (self.driver.progress)(&format!("trying: {name}"));
+            let (outcome, detail) = self.tried(exact, apply, &mut trial)?;
             (trial.outcome, trial.detail) = (outcome, detail);
         }
+        let outcome = trial.outcome;
         self.trials.push(trial);
-        Ok(())
+        Ok(outcome)
     }
 
-    fn tried(&mut self, change: &Change, trial: &mut TuneTrial) -> Result<(TuneOutcome, String), Error> {
-        let setting = self.setting();
-        let changed = match (change.apply)(&self.program, &setting)? {
+    fn tried(
+        &mut self,
+        exact: Exact,
+        apply: &dyn Fn(&Program) -> Attempt,
+        trial: &mut TuneTrial,
+    ) -> Result<(TuneOutcome, String), Error> {
+        let changed = match apply(&self.program)? {
             Ok(changed) => changed,
             Err(reason) => return Ok((TuneOutcome::Nothing, reason)),
         };
@@ -342,10 +373,10 @@ impl Search<'_, '_> {
         if !judgement.is_better {
             return Ok((TuneOutcome::NoGain, detail));
         }
-        (self.driver.progress)(&format!("comparing results: {}", change.name));
+        (self.driver.progress)(&format!("comparing results: {}", trial.name));
         let compared = match self.comparison.smaller {
             None => program.clone(),
-            Some(_) => match (change.apply)(&self.compared, &setting)? {
+            Some(_) => match apply(&self.compared)? {
                 Ok(changed) => changed.program,
                 Err(reason) => {
                     let why = format!("the smaller program does not change: {reason}");
@@ -354,11 +385,11 @@ impl Search<'_, '_> {
             },
         };
         // Rounding is that of this change alone; what bf16 moves adds up over all changes.
-        let before = match change.exact {
+        let before = match exact {
             Exact::Rounding => &self.compared,
             Exact::Bf16 => &self.compared_first,
         };
-        match self.comparison.check.compare(before, &compared, change.exact) {
+        match self.comparison.check.compare(before, &compared, exact) {
             Err(reason) => return Ok((TuneOutcome::Unchecked, reason)),
             Ok(difference) => {
                 trial.results = Some(difference);
@@ -414,6 +445,7 @@ impl Search<'_, '_> {
         if after.step.seconds > before.step.seconds {
             notes.push("the whole compiler sees no gain: use the program as it was".into());
         }
+        let (mesh, shardings) = sharding::changes(&self.first, &self.program, self.mesh.as_ref());
         Ok(Tuned {
             module: self.first.name().to_string(),
             slice: self.request.fit.compile.slice.to_string(),
@@ -422,6 +454,8 @@ impl Search<'_, '_> {
             after,
             trials: self.trials,
             flags: self.flags,
+            mesh,
+            shardings,
             notes,
             program: self.program,
             compared: self.compared,

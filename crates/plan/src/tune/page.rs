@@ -36,15 +36,29 @@ pub fn tuned_page(tuned: &Tuned) -> String {
         SheetBlock::Words(format!("compiler_options={}", tuned.compiler_options())),
         SheetBlock::Words(tuned.configuration()),
     ];
+    let words = |text: &str| SheetCell::Words(text.to_owned());
+    let split = tuned.shardings.iter().map(|one| {
+        let name = if one.name.is_empty() { format!("argument {}", one.argument) } else { one.name.clone() };
+        vec![SheetCell::Name(name), words(&one.ty), words(&one.before), words(&one.after)]
+    });
+    let heads = vec!["argument", "type", "before", "after"];
+    let mut layout = vec![SheetBlock::Table(SheetTable { heads, rows: split.collect(), what: "arguments" })];
+    if let Some(mesh) = &tuned.mesh {
+        layout.insert(0, SheetBlock::Words(format!("mesh {} in place of {}", mesh.after, mesh.before)));
+    }
+    let mut sections = vec![
+        SheetSection { id: "changes", title: "What was tried", blocks: vec![SheetBlock::Table(table)] },
+        SheetSection { id: "flags", title: "Flags", blocks: flags },
+        SheetSection { id: "notes", title: "Notes", blocks: vec![SheetBlock::Notes(tuned.notes.clone())] },
+    ];
+    if tuned.mesh.is_some() || !tuned.shardings.is_empty() {
+        sections.insert(1, SheetSection { id: "shardings", title: "Shardings", blocks: layout });
+    }
     sheet_html(&Sheet {
         title: tuned.module.clone(),
         subject: tuned.slice.clone(),
         facts: Vec::new(),
         tiles: vec![tile("before", &tuned.before), tile("after", &tuned.after), faster],
-        sections: vec![
-            SheetSection { id: "changes", title: "What was tried", blocks: vec![SheetBlock::Table(table)] },
-            SheetSection { id: "flags", title: "Flags", blocks: flags },
-            SheetSection { id: "notes", title: "Notes", blocks: vec![SheetBlock::Notes(tuned.notes.clone())] },
-        ],
+        sections,
     })
 }

@@ -6,31 +6,43 @@ use compile::optimize::narrowed;
 use compile::{CacheUse, Program};
 use tensor::{DType, Literal, decode_float, encode_float};
 
+use super::partitions::PartitionedProgram;
 use crate::backend::{Backend, DeviceArray, LoadedProgram, Parameters};
+use crate::device::Platform;
 use crate::error::Error;
 
 /// A program compiled for trials: on the backend as it is configured, without any rewrite.
-pub(super) struct Tried<'a> {
-    backend: &'a Backend,
-    model: LoadedProgram,
+pub(super) enum Tried<'a> {
+    /// On one device.
+    Whole { backend: &'a Backend, model: LoadedProgram },
+    /// A program for several devices, on the CPU.
+    InParts(PartitionedProgram),
 }
 
 impl<'a> Tried<'a> {
     pub(super) fn new(backend: &'a Backend, program: &Program) -> Result<Tried<'a>, Error> {
+        let partitions = program.partitions().and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
+        if partitions > 1 && *backend.platform() == Platform::Cpu {
+            return PartitionedProgram::new(program, partitions).map(Tried::InParts);
+        }
         let program = Arc::new(program.clone());
         let model = backend.prepare_as_written(&program, &Parameters::none(), CacheUse::Off)?;
-        Ok(Tried { backend, model })
+        Ok(Tried::Whole { backend, model })
     }
 
     /// The results of one run.
     pub(super) fn run(&self, samples: &[Arc<Literal>]) -> Result<Vec<Literal>, Error> {
+        let (backend, model) = match self {
+            Tried::Whole { backend, model } => (backend, model),
+            Tried::InParts(program) => return program.run(samples),
+        };
         // Parameters may be taken in bf16; a wrong number of samples is found when the model runs.
-        let wanted = self.model.inputs().map(|port| Some(port.spec.dtype)).chain(std::iter::repeat(None));
+        let wanted = model.inputs().map(|port| Some(port.spec.dtype)).chain(std::iter::repeat(None));
         let sent = samples.iter().zip(wanted).map(|(sample, wanted)| {
-            self.backend.send(&wanted.map_or_else(|| Arc::clone(sample), |wanted| narrowed(sample, wanted)))
+            backend.send(&wanted.map_or_else(|| Arc::clone(sample), |wanted| narrowed(sample, wanted)))
         });
         let sent = sent.collect::<Result<Vec<_>, _>>()?;
-        self.model.run(&sent)?.iter().map(DeviceArray::to_host).collect()
+        model.run(&sent)?.iter().map(DeviceArray::to_host).collect()
     }
 }
 

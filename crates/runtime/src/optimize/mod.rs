@@ -20,6 +20,7 @@
 //! ```
 
 mod deviation;
+mod partitions;
 mod trial;
 
 pub use deviation::deviation;
