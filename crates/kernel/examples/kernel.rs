@@ -121,6 +121,7 @@ fn flash_kernel(
         causality: Causality::Causal,
         window: None,
         segments: Segments::One,
+        mask: None,
     };
     let blocks = match *blocks {
         [q, kv_major, kv] => Some(FlashBlockSizes { q, kv_major, kv }),

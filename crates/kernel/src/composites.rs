@@ -9,12 +9,14 @@ use tensor::DType;
 pub const NAMESPACE: &str = "tpubridge.";
 
 /// Flash attention. Operands: queries `[batch, heads, queries, head]`, keys and values `[batch, kv_heads, keys, head]`, and where
-/// sequences are packed the segment ids of queries and keys `i32 [batch, 1, …]`. Results: attention, and logsumexp of the scores
+/// sequences are packed the segment ids of queries and keys `i32 [batch, 1, …]`. Then, where there is one, a mask
+/// `[batch, heads, queries, keys]`, whose batch and heads may be 1: `i8` masks keys where it is 0, `bf16` or `f32` is added to the scaled
+/// scores, and its queries may be 1. Results: attention, zeros for queries that see no key, and logsumexp of the scores
 /// `f32 [batch, heads, 1, queries]`. Attributes: [`FlashAttributes`].
 pub const FLASH: &str = "tpubridge.flash_attention";
 
-/// Gradients of [`FLASH`]. Operands: queries, keys, values, attention, logsumexp, gradient of attention, and segment ids where
-/// sequences are packed. Results: gradients of queries, keys and values. Attributes: [`FlashAttributes`].
+/// Gradients of [`FLASH`]. Operands: queries, keys, values, attention, logsumexp, gradient of attention, and segment ids and
+/// a mask as there. Results: gradients of queries, keys and values. Attributes: [`FlashAttributes`].
 pub const FLASH_BACKWARD: &str = "tpubridge.flash_attention_backward";
 
 /// Attention to a paged KV cache. Operands: the layer `i32 [1]`, the pages of each sequence `i32 [sequences * table]`, positions
@@ -65,6 +67,8 @@ pub struct FlashAttributes {
     pub window: Option<usize>,
     /// Factor of the scores before the softmax.
     pub scale: f32,
+    /// The share of pairs in blocks that a mask does not hide in whole, where that is known: what a call is said to cost.
+    pub density: Option<f32>,
 }
 
 impl FlashAttributes {
@@ -76,13 +80,21 @@ impl FlashAttributes {
             attrs.set("window", Attr::i64(window as i64));
         }
         attrs.set("scale", float(self.scale));
+        if let Some(density) = self.density {
+            attrs.set("density", float(density));
+        }
         attrs
     }
 
     /// Those a composite has; what is not written is not causal and not scaled.
     pub fn of(attrs: &Attrs) -> FlashAttributes {
         let causal = is_set(attrs, "causal");
-        FlashAttributes { causal, window: size(attrs, "window"), scale: float_of(attrs, "scale").unwrap_or(1.0) }
+        FlashAttributes {
+            causal,
+            window: size(attrs, "window"),
+            scale: float_of(attrs, "scale").unwrap_or(1.0),
+            density: float_of(attrs, "density"),
+        }
     }
 }
 
@@ -239,11 +251,11 @@ mod tests {
 
     #[test]
     fn attributes_are_read_as_they_are_written() {
-        for window in [None, Some(7)] {
-            let flash = FlashAttributes { causal: true, window, scale: 0.125 };
+        for (window, density) in [(None, None), (Some(7), Some(0.25))] {
+            let flash = FlashAttributes { causal: true, window, scale: 0.125, density };
             assert_eq!(FlashAttributes::of(&flash.to_attrs()), flash);
         }
-        let full = FlashAttributes { causal: false, window: None, scale: 1.0 };
+        let full = FlashAttributes { causal: false, window: None, scale: 1.0, density: None };
         assert_eq!(FlashAttributes::of(&Attrs::new()), full);
         assert_eq!(FlashAttributes::of(&full.to_attrs()), full);
         for (window, chunk, soft_cap) in [(None, None, None), (Some(9), None, Some(30.0)), (None, Some(8), None)] {

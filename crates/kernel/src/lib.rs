@@ -38,7 +38,7 @@ mod vmem;
 mod writer;
 
 /// Version of what [`lower`] puts into programs; answers remembered for a program depend on it. It changes with every kernel.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 pub use builder::KernelBuilder;
 pub use call::{TARGET, call};

@@ -148,7 +148,7 @@ fn wanted(func: &Func, id: OpId, name: &str, function: &str, target: KernelTarge
         Make::Kernel(make) => (|| {
             let kernel = make(&request)?;
             let mut given = operands.clone();
-            let tables = match tables {
+            let tables = match tables.filter(|tables| (tables.is_given)(&request)) {
                 None => None,
                 Some(tables) => {
                     let function = (tables.function)(&request, function)?;

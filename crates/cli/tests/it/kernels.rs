@@ -36,6 +36,7 @@ fn attention(segments: Segments) -> FlashAttention {
         causality: Causality::Causal,
         window: Some(300),
         segments,
+        mask: None,
     }
 }
 

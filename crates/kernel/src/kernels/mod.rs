@@ -71,20 +71,32 @@ pub(crate) struct Entry {
 pub(crate) struct Tables {
     /// The operand, or [`LAST`].
     pub(crate) operand: usize,
+    /// Whether there is such an operand.
+    pub(crate) is_given: fn(&Request<'_>) -> bool,
     /// A function of that name.
     pub(crate) function: fn(&Request<'_>, &str) -> Result<Func, Error>,
 }
 
 /// The last of the operands, however many there are.
-const LAST: usize = usize::MAX;
+pub(crate) const LAST: usize = usize::MAX;
+
+fn always(_: &Request<'_>) -> bool {
+    true
+}
 
 const fn entry(name: &'static str, make: Make, decompose: MakeFunction) -> Entry {
     Entry { name, make, decompose, tables: None }
 }
 
 const KERNELS: &[Entry] = &[
-    entry(composites::FLASH, Make::Kernel(flash::forward_for), flash::forward_plain),
-    entry(composites::FLASH_BACKWARD, Make::Kernel(flash::backward_for), flash::backward_plain),
+    Entry {
+        tables: Some(flash::FORWARD_MASK),
+        ..entry(composites::FLASH, Make::Kernel(flash::forward_for), flash::forward_plain)
+    },
+    Entry {
+        tables: Some(flash::BACKWARD_MASK),
+        ..entry(composites::FLASH_BACKWARD, Make::Kernel(flash::backward_for), flash::backward_plain)
+    },
     entry(composites::PAGED_ATTENTION, Make::Kernel(paged::attention_for), paged::attention_plain),
     entry(composites::RMS_NORM, Make::Kernel(rms_norm::forward_for), rms_norm::forward_plain),
     entry(composites::RMS_NORM_BACKWARD, Make::Kernel(rms_norm::backward_for), rms_norm::backward_plain),
@@ -95,15 +107,15 @@ const KERNELS: &[Entry] = &[
         cross_entropy::backward_plain,
     ),
     Entry {
-        tables: Some(Tables { operand: LAST, function: grouped::visits_for_matmul }),
+        tables: Some(Tables { operand: LAST, is_given: always, function: grouped::visits_for_matmul }),
         ..entry(composites::GROUPED_MATMUL, Make::Kernel(grouped::matmul_for), grouped::matmul_plain)
     },
     Entry {
-        tables: Some(Tables { operand: 2, function: grouped::visits_for_gradient }),
+        tables: Some(Tables { operand: 2, is_given: always, function: grouped::visits_for_gradient }),
         ..entry(composites::GROUPED_MATMUL_GRADIENT, Make::Kernel(grouped::gradient_for), grouped::gradient_plain)
     },
     Entry {
-        tables: Some(Tables { operand: 0, function: quantized::prepared_for }),
+        tables: Some(Tables { operand: 0, is_given: always, function: quantized::prepared_for }),
         ..entry(composites::QUANTIZED_MATMUL, Make::Kernel(quantized::matmul_for), quantized::matmul_plain)
     },
 ];

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use hlo::{Attr, Definition, Dense, DenseData, Func, Keyword, OpKind, Value};
+use hlo::{Attr, Definition, Dense, DenseData, Func, Keyword, Op, OpKind, Value};
 use tensor::decode_float;
 
 use crate::call::static_spec;
@@ -24,11 +24,21 @@ type Area = Vec<Range<usize>>;
 pub(super) struct Evaluator<'a> {
     pub(super) func: &'a Func,
     ops: usize,
+    arguments: Arguments,
+}
+
+/// What an array that depends on arguments is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arguments {
+    /// Not known.
+    Unknown,
+    /// One that may vary along all dimensions.
+    Vary,
 }
 
 impl<'a> Evaluator<'a> {
     pub(super) fn new(func: &'a Func) -> Evaluator<'a> {
-        Evaluator { func, ops: 0 }
+        Evaluator { func, ops: 0, arguments: Arguments::Unknown }
     }
 
     /// The one number of an array that repeats it.
@@ -48,6 +58,15 @@ impl<'a> Evaluator<'a> {
         self.varying(value)
     }
 
+    /// Along which dimensions an array may vary, arguments included.
+    pub(super) fn axes(&mut self, value: Value) -> Option<Vec<bool>> {
+        (self.ops, self.arguments) = (0, Arguments::Vary);
+        let all = static_spec(self.func.ty(value))?.dims.iter().map(|&size| size > 1).collect();
+        let varying = self.varying(value);
+        self.arguments = Arguments::Unknown;
+        Some(varying.unwrap_or(all))
+    }
+
     fn spend(&mut self) -> Option<()> {
         self.ops += 1;
         (self.ops <= MAX_OPS).then_some(())
@@ -55,8 +74,20 @@ impl<'a> Evaluator<'a> {
 
     fn varying(&mut self, value: Value) -> Option<Vec<bool>> {
         self.spend()?;
-        let Definition::Result(id, _) = self.func.value(value).definition else { return None };
-        let op = self.func.op(id);
+        let known = match self.func.value(value).definition {
+            Definition::Result(id, _) => self.varying_result(value, self.func.op(id)),
+            Definition::Argument(..) => None,
+        };
+        match self.arguments {
+            Arguments::Unknown => known,
+            Arguments::Vary => {
+                let dims = static_spec(self.func.ty(value))?.dims;
+                Some(known.unwrap_or_else(|| dims.iter().map(|&size| size > 1).collect()))
+            }
+        }
+    }
+
+    fn varying_result(&mut self, value: Value, op: &Op) -> Option<Vec<bool>> {
         let dims = static_spec(self.func.ty(value))?.dims;
         Some(match op.kind()? {
             OpKind::Constant => match op.attr("value")? {
@@ -383,9 +414,73 @@ pub(super) struct MaskOf {
     pub(super) keys: Option<usize>,
 }
 
+/// Why a mask is no mask: it moves scores that have weight.
+pub(super) const BIAS: &str = "a bias is added to the scores";
+
+/// What masks let through together for some queries, key by key.
+fn seen(
+    evaluator: &mut Evaluator<'_>,
+    masks: &[MaskOf],
+    queries: Range<usize>,
+    keys: usize,
+) -> Result<Vec<bool>, &'static str> {
+    const ARGUMENTS: &str = "the mask depends on arguments";
+    let mut seen = vec![true; queries.len() * keys];
+    for mask in masks {
+        let dims = static_spec(evaluator.func.ty(mask.value)).ok_or(ARGUMENTS)?.dims;
+        let range = |n: usize| match n {
+            _ if Some(n) == mask.queries => queries.clone(),
+            _ if Some(n) == mask.keys => 0..keys,
+            _ => 0..1,
+        };
+        let area: Area = (0..dims.len()).map(range).collect();
+        evaluator.ops = 0;
+        let elements = evaluator.part(mask.value, &area).ok_or(ARGUMENTS)?;
+        let strides = strides(&area);
+        let stride = |dim: Option<usize>| dim.and_then(|dim| strides.get(dim)).copied().unwrap_or(0);
+        let (by_query, by_key) = (stride(mask.queries), stride(mask.keys));
+        for (n, seen) in seen.iter_mut().enumerate() {
+            let element = elements.get(n / keys * by_query + n % keys * by_key).copied().unwrap_or(f64::NAN);
+            *seen &= match mask.form {
+                MaskForm::KeepWhere => element != 0.0,
+                MaskForm::MaskWhere => element == 0.0,
+                MaskForm::Added if element == 0.0 => true,
+                MaskForm::Added if element <= LOW => false,
+                MaskForm::Added => return Err(BIAS),
+            };
+        }
+    }
+    Ok(seen)
+}
+
+/// Sizes of the blocks that kernels leave out where they are masked in whole, about.
+const BLOCK: usize = 512;
+
+/// The share of pairs in blocks that are not masked in whole, and whether some query sees no key.
+pub(super) fn visible_blocks(func: &Func, masks: &[MaskOf], queries: usize, keys: usize) -> Option<(f32, bool)> {
+    let mut evaluator = Evaluator::new(func);
+    let (mut pairs, mut has_empty_rows) = (0usize, false);
+    for begin in (0..queries).step_by(BLOCK) {
+        let end = (begin + BLOCK).min(queries);
+        let mut columns = vec![false; keys.div_ceil(BLOCK)];
+        for row in (begin..end).step_by(ROWS) {
+            let seen = seen(&mut evaluator, masks, row..(row + ROWS).min(end), keys).ok()?;
+            for of_query in seen.chunks_exact(keys.max(1)) {
+                has_empty_rows |= !of_query.contains(&true);
+                for (column, keys) in columns.iter_mut().zip(of_query.chunks(BLOCK)) {
+                    *column |= keys.contains(&true);
+                }
+            }
+        }
+        let widths = columns.iter().enumerate().filter(|(_, seen)| **seen);
+        let width: usize = widths.map(|(n, _)| BLOCK.min(keys - n * BLOCK)).sum();
+        pairs += (end - begin) * width;
+    }
+    Some((pairs as f32 / (queries * keys).max(1) as f32, has_empty_rows))
+}
+
 /// What masks let through together; the reason where that is nothing a kernel knows.
 pub(super) fn visible(func: &Func, masks: &[MaskOf], queries: usize, keys: usize) -> Result<Visible, &'static str> {
-    const ARGUMENTS: &str = "the mask depends on arguments";
     const OTHER: &str = "the mask is neither causal nor a sliding window";
     if masks.is_empty() {
         return Ok(Visible::All);
@@ -398,31 +493,7 @@ pub(super) fn visible(func: &Func, masks: &[MaskOf], queries: usize, keys: usize
     let mut open_rows = 0;
     for begin in (0..queries).step_by(ROWS) {
         let end = (begin + ROWS).min(queries);
-        let mut seen = vec![true; (end - begin) * keys];
-        for mask in masks {
-            let dims = static_spec(func.ty(mask.value)).ok_or(ARGUMENTS)?.dims;
-            let range = |n: usize| match n {
-                _ if Some(n) == mask.queries => begin..end,
-                _ if Some(n) == mask.keys => 0..keys,
-                _ => 0..1,
-            };
-            let area: Area = (0..dims.len()).map(range).collect();
-            evaluator.ops = 0;
-            let elements = evaluator.part(mask.value, &area).ok_or(ARGUMENTS)?;
-            let strides = strides(&area);
-            let stride = |dim: Option<usize>| dim.and_then(|dim| strides.get(dim)).copied().unwrap_or(0);
-            let (by_query, by_key) = (stride(mask.queries), stride(mask.keys));
-            for (n, seen) in seen.iter_mut().enumerate() {
-                let element = elements.get(n / keys * by_query + n % keys * by_key).copied().unwrap_or(f64::NAN);
-                *seen &= match mask.form {
-                    MaskForm::KeepWhere => element != 0.0,
-                    MaskForm::MaskWhere => element == 0.0,
-                    MaskForm::Added if element == 0.0 => true,
-                    MaskForm::Added if element <= LOW => false,
-                    MaskForm::Added => return Err("a bias is added to the scores"),
-                };
-            }
-        }
+        let seen = seen(&mut evaluator, masks, begin..end, keys)?;
         for (n, row) in seen.chunks_exact(keys).enumerate() {
             is_full &= row.iter().all(|&seen| seen);
             let Some(last) = offset.map(|offset| begin + n + offset) else { continue };

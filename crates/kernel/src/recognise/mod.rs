@@ -4,10 +4,12 @@
 //! `polynomial.rs` compares gradients as sums of products, `mask.rs` computes masks and looks at them. What is not understood to the
 //! last op stays as it is, with a reason.
 
+mod conditions;
 mod experts;
 mod layout;
 mod loss;
 mod mask;
+mod operands;
 mod ops;
 mod polynomial;
 mod site;

@@ -116,6 +116,11 @@ impl Polynomial {
         }
     }
 
+    /// Whether it is the sum of a query's exponentials.
+    pub(super) fn is_sum_of_exponentials(&self) -> bool {
+        matches!(self.terms[..], [term] if term.powers() == [0, 1, 0, 0] && (term.factor - 1.0).abs() < 1e-9)
+    }
+
     /// Whether it is the softmax.
     pub(super) fn is_weights(&self) -> bool {
         matches!(self.terms[..], [term] if term.powers() == [1, -1, 0, 0] && (term.factor - 1.0).abs() < 1e-9)

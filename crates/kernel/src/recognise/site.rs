@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use hlo::dims::DotDims;
-use hlo::{Attr, Definition, Op, OpKind, Value};
+use hlo::{Attr, Definition, Keyword, Op, OpKind, Value};
 
 use super::layout::{Label, Labels, Layout};
 use super::mask::{Evaluator, LOW, MaskForm};
@@ -40,6 +40,8 @@ pub(super) struct Applied {
     pub(super) value: Value,
     pub(super) form: MaskForm,
     pub(super) layout: Layout,
+    /// What masked scores become, where the mask selects.
+    pub(super) low: Option<f64>,
 }
 
 #[derive(Clone, Debug)]
@@ -47,8 +49,12 @@ enum Fact {
     Score(Score),
     /// The largest score of a query.
     Largest(Value),
+    /// Whether the largest score of a query is finite.
+    IsFinite(Value),
     Shifted,
     Sum(Polynomial),
+    /// Whether the sum of a query's exponentials is zero.
+    IsEmpty,
 }
 
 #[derive(Clone, Debug)]
@@ -228,6 +234,19 @@ impl<'a> Walk<'a> {
             OpKind::Reduce => self.reduced(op)?,
             OpKind::Select => self.selected(op)?,
             OpKind::Exponential => self.exponential(op)?,
+            OpKind::IsFinite => {
+                let known = self.known.get(op.operands.first()?)?.clone();
+                let Fact::Largest(of) = known.fact else { return None };
+                Known { fact: Fact::IsFinite(of), layout: known.layout }
+            }
+            OpKind::Compare => {
+                let known = self.known.get(op.operands.first()?)?.clone();
+                let is_equal = op.attr("comparison_direction")?.as_keyword() == Some(Keyword::Eq);
+                let Fact::Sum(sum) = known.fact else { return None };
+                let is_zero = self.evaluator.scalar(*op.operands.get(1)?) == Some(0.0);
+                (is_equal && is_zero && sum.is_sum_of_exponentials()).then_some(())?;
+                Known { fact: Fact::IsEmpty, layout: known.layout }
+            }
             OpKind::Negate => {
                 let known = self.known.get(op.operands.first()?)?.clone();
                 let Fact::Sum(sum) = known.fact else { return None };
@@ -277,7 +296,7 @@ impl<'a> Walk<'a> {
                 }
                 // What differs along the keys is never repeated.
                 let is_of_rows = match &known.fact {
-                    Fact::Largest(_) => true,
+                    Fact::Largest(_) | Fact::IsFinite(_) | Fact::IsEmpty => true,
                     Fact::Sum(sum) => sum.is_of_rows(),
                     Fact::Score(_) | Fact::Shifted => false,
                 };
@@ -395,7 +414,10 @@ impl<'a> Walk<'a> {
 
     fn selected(&mut self, op: &Op) -> Option<Known> {
         let [predicate, yes, no] = op.operands[..] else { return None };
-        if self.dims(predicate)? != self.dims(op.first_result)? || self.known.contains_key(&predicate) {
+        if let Some(known) = self.known.get(&predicate).cloned() {
+            return self.guarded(known, yes, no);
+        }
+        if self.dims(predicate)? != self.dims(op.first_result)? {
             return None;
         }
         let (value, other, form) = match self.known.contains_key(&yes) {
@@ -404,7 +426,7 @@ impl<'a> Walk<'a> {
         };
         let known = self.known.get(&value)?.clone();
         let other = self.evaluator.scalar(other)?;
-        let applied = Applied { value: predicate, form, layout: known.layout.clone() };
+        let applied = Applied { value: predicate, form, layout: known.layout.clone(), low: Some(other) };
         let fact = match known.fact {
             Fact::Score(mut score) if other <= LOW => {
                 score.masks.push(applied);
@@ -419,6 +441,23 @@ impl<'a> Walk<'a> {
             _ => return None,
         };
         Some(Known { fact, layout: known.layout })
+    }
+
+    /// What guards a query that sees no key: its largest score is 0 in place of minus infinity, its sum is 1 in place of 0.
+    fn guarded(&mut self, predicate: Known, yes: Value, no: Value) -> Option<Known> {
+        let (kept, other) = match predicate.fact {
+            Fact::IsFinite(_) => (yes, no),
+            Fact::IsEmpty => (no, yes),
+            _ => return None,
+        };
+        let known = self.known.get(&kept)?.clone();
+        let other = self.evaluator.scalar(other)?;
+        let fits = match (&predicate.fact, &known.fact) {
+            (Fact::IsFinite(a), Fact::Largest(b)) => a == b && other == 0.0,
+            (Fact::IsEmpty, Fact::Sum(sum)) => sum.is_sum_of_exponentials() && other == 1.0,
+            _ => false,
+        };
+        (fits && self.labels.unify(&predicate.layout, &known.layout)).then_some(known)
     }
 
     fn exponential(&mut self, op: &Op) -> Option<Known> {
@@ -579,8 +618,9 @@ impl<'a> Walk<'a> {
     /// Scores to which a mask is added.
     fn added(&mut self, op: &Op, known: Known, mask: Value) -> Option<Known> {
         let Fact::Score(mut score) = known.fact else { return None };
-        self.evaluator.varies(mask)?;
-        score.masks.push(Applied { value: mask, form: MaskForm::Added, layout: known.layout.clone() });
+        (self.dims(mask)? == self.dims(op.first_result)?).then_some(())?;
+        let layout = known.layout.clone();
+        score.masks.push(Applied { value: mask, form: MaskForm::Added, layout, low: None });
         Some(Known { fact: Fact::Score(Score { of: op.first_result, ..score }), layout: known.layout })
     }
 

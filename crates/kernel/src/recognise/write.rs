@@ -10,8 +10,10 @@ use hlo::{
 };
 use tensor::{DType, Spec};
 
+use super::conditions::{Conditions, Unseen, conditions};
 use super::layout::{Label, Labels, Layout};
-use super::mask::{Evaluator, MaskOf, Visible, visible};
+use super::mask::Visible;
+use super::operands::{flash_mask, gradient_of_mean, mean_of_values, operands};
 use super::ops::{Ops, is_default_precision};
 use super::site::{Part, Side, Site};
 use crate::call::{static_spec, tensor_type};
@@ -24,12 +26,15 @@ use crate::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, Pa
 const POSITIONS: usize = 2;
 
 /// The four axes of an array of the kernel, outermost labels first.
-type Order = [Vec<Label>; 4];
+pub(super) type Order = [Vec<Label>; 4];
 
 /// An attention as it is to be written.
 pub(super) struct Plan {
     site: Site,
     attention: FlashAttention,
+    conditions: Conditions,
+    /// Of scores.
+    mask_order: Order,
     q_order: Order,
     kv_order: Order,
     v_order: Order,
@@ -55,16 +60,18 @@ impl Plan {
             (Causality::Causal, None) => "causal".to_owned(),
             (Causality::Causal, Some(window)) => format!("window of {window}"),
         };
+        let others = self.conditions.describe();
         format!(
-            "{} × {} heads ({} KV), {} queries, {} keys, depth {}, {}, {mask}",
+            "{} × {} heads ({} KV), {} queries, {} keys, depth {}, {}, {mask}{others}",
             a.batch, a.q_heads, a.kv_heads, self.lengths.0, self.lengths.1, a.depth, a.dtype
         )
     }
 }
 
 /// Decides how an attention is written; the reason where no kernel takes it.
-pub(super) fn plan(ops: &Ops<'_>, site: Site, position: usize, generation: Generation) -> Result<Plan, String> {
+pub(super) fn plan(ops: &Ops<'_>, mut site: Site, position: usize, generation: Generation) -> Result<Plan, String> {
     let func = ops.func;
+    let found = conditions(func, &mut site)?;
     let side = |side: Side| site.sides.get(&side).ok_or_else(|| "an array of the attention is not known".to_owned());
     let (q, k, v) = (side(Side::Queries)?, side(Side::Keys)?, side(Side::Values)?);
     let spec = |value: Value| static_spec(func.ty(value)).ok_or_else(|| "sizes change".to_owned());
@@ -77,30 +84,26 @@ pub(super) fn plan(ops: &Ops<'_>, site: Site, position: usize, generation: Gener
         return Err("its matmuls ask for more than the default precision".into());
     }
     let labels = &site.labels;
-    let (batch, queries) = (labels.leaves(&site.batch), labels.leaves(&site.queries));
+    let queries = labels.leaves(&site.queries);
     let (keys, depth, columns) = (labels.leaves(&site.keys), labels.leaves(&site.depth), labels.leaves(&site.columns));
     let size = |of: &[Label]| of.iter().map(|&label| labels.size(label)).product::<usize>();
     if size(&depth) != size(&columns) {
         return Err("heads of keys and values differ in size".into());
     }
-    let (seen, rows) = masks(func, &site, &queries, &keys)?;
-    let (rows, group) = match seen {
-        Visible::All => (queries, Vec::new()),
-        Visible::Causal { .. } => {
-            let group = queries.iter().copied().filter(|label| !rows.contains(label)).collect();
-            (rows, group)
-        }
-    };
-    let (heads, rest) = match batch.split_last() {
-        Some((&last, rest)) => (vec![last], rest.to_vec()),
-        None => (Vec::new(), Vec::new()),
-    };
-    let (causality, window) = match seen {
+    // Queries that masks do not tell apart are heads that share keys.
+    let group: Vec<Label> = queries.iter().copied().filter(|label| !found.rows.contains(label)).collect();
+    let (rows, rest, heads) = (found.rows.clone(), found.sequences.clone(), found.heads.clone());
+    let (causality, window) = match found.seen {
         Visible::All => (Causality::Full, None),
         Visible::Causal { window } => (Causality::Causal, window),
     };
     let lengths = (size(&rows), size(&keys));
-    let (q_len, kv_len, segments) = padded(lengths, causality)?;
+    let (q_len, kv_len, segments) = padded(lengths, causality, &found)?;
+    let q_heads = [heads.clone(), group.clone()].concat();
+    let mask_order = [rest.clone(), q_heads.clone(), rows.clone(), keys.clone()];
+    let types: Vec<DType> =
+        found.added.iter().filter_map(|part| spec(part.value).ok()).map(|spec| spec.dtype).collect();
+    let mask = flash_mask(labels, &found, &mask_order, &types, q_len);
     let attention = FlashAttention {
         batch: size(&rest),
         q_heads: size(&heads) * size(&group),
@@ -113,10 +116,11 @@ pub(super) fn plan(ops: &Ops<'_>, site: Site, position: usize, generation: Gener
         causality,
         window,
         segments,
+        mask,
     };
     let has_backward = !site.gradient_matmuls.is_empty();
-    let forward = place(ops, &site, Pass::Forward)?;
-    let backward = if has_backward { Some(place(ops, &site, Pass::Backward)?) } else { None };
+    let forward = place(ops, &site, &found, Pass::Forward)?;
+    let backward = if has_backward { Some(place(ops, &site, &found, Pass::Backward)?) } else { None };
     if backward.is_some_and(|backward| backward < forward) {
         return Err("its gradients are computed before its output".into());
     }
@@ -124,9 +128,10 @@ pub(super) fn plan(ops: &Ops<'_>, site: Site, position: usize, generation: Gener
     if has_backward {
         takes(&attention, PassDirection::Backward, generation)?;
     }
-    let q_heads = [heads.clone(), group].concat();
     Ok(Plan {
         attention,
+        conditions: found,
+        mask_order,
         q_order: [rest.clone(), q_heads.clone(), rows.clone(), depth.clone()],
         kv_order: [rest.clone(), heads.clone(), keys.clone(), depth],
         v_order: [rest.clone(), heads, keys, columns.clone()],
@@ -142,19 +147,26 @@ pub(super) fn plan(ops: &Ops<'_>, site: Site, position: usize, generation: Gener
 const SHORTEST: usize = 64;
 
 /// Lengths as kernels take them, and whether padding needs segments: keys that were added must not be seen.
-fn padded((queries, keys): (usize, usize), causality: Causality) -> Result<(usize, usize, Segments), String> {
+fn padded(
+    (queries, keys): (usize, usize),
+    causality: Causality,
+    found: &Conditions,
+) -> Result<(usize, usize, Segments), String> {
     let up = |length: usize| length.div_ceil(128).saturating_mul(128);
+    let given = if found.has_segments() { Segments::Packed } else { Segments::One };
     if queries.is_multiple_of(128) && keys.is_multiple_of(128) {
-        return Ok((queries, keys, Segments::One));
+        return Ok((queries, keys, given));
     }
     if queries < SHORTEST || keys < SHORTEST {
         return Err(format!("{queries} queries and {keys} keys are too few for a kernel"));
     }
     match causality {
         // Later keys are masked anyway.
-        Causality::Causal if queries == keys => Ok((up(queries), up(keys), Segments::One)),
+        Causality::Causal if queries == keys => Ok((up(queries), up(keys), given)),
         Causality::Causal => Err(format!("{queries} queries and {keys} keys are no multiples of 128")),
-        Causality::Full if keys.is_multiple_of(128) => Ok((up(queries), keys, Segments::One)),
+        Causality::Full if keys.is_multiple_of(128) => Ok((up(queries), keys, given)),
+        // Their own masks hide keys that were added.
+        Causality::Full if found.has_mask() => Ok((up(queries), up(keys), given)),
         Causality::Full => Ok((up(queries), up(keys), Segments::Packed)),
     }
 }
@@ -166,11 +178,12 @@ enum Pass {
 }
 
 /// The position before which a pass goes: behind all that it reads, and before the first op that reads its results.
-fn place(ops: &Ops<'_>, site: &Site, pass: Pass) -> Result<usize, String> {
+fn place(ops: &Ops<'_>, site: &Site, found: &Conditions, pass: Pass) -> Result<usize, String> {
     let sides = [Side::Queries, Side::Keys, Side::Values];
     let gradient = (pass == Pass::Backward).then_some(Side::Gradient);
     let entering = sides.into_iter().chain(gradient).filter_map(|side| site.sides.get(&side));
-    let behind = entering.filter_map(|(value, _)| ops.defined(*value)).map(|at| at + 1).max().unwrap_or(0);
+    let entering = entering.map(|(value, _)| *value).chain(found.values());
+    let behind = entering.filter_map(|value| ops.defined(value)).map(|at| at + 1).max().unwrap_or(0);
     let is_of = |part: Part| (part == Part::Output) == (pass == Pass::Forward);
     let given = site.given.iter().filter(|given| is_of(given.part));
     // The backward pass reads what the forward one gives.
@@ -194,38 +207,6 @@ fn takes(attention: &FlashAttention, pass: PassDirection, generation: Generation
     made.map(drop).map_err(|error| error.to_string())
 }
 
-/// What the masks of an attention let through, and the labels of the queries they tell apart.
-fn masks(func: &Func, site: &Site, queries: &[Label], keys: &[Label]) -> Result<(Visible, Vec<Label>), String> {
-    let mut evaluator = Evaluator::new(func);
-    let (mut all, mut rows): (Vec<MaskOf>, Option<Vec<Label>>) = (Vec::new(), None);
-    for mask in &site.masks {
-        let varies = evaluator.varies(mask.value).ok_or("the mask depends on arguments")?;
-        let mut found = MaskOf { value: mask.value, form: mask.form, queries: None, keys: None };
-        for (n, labels) in mask.layout.iter().enumerate() {
-            if varies.get(n) != Some(&true) {
-                continue;
-            }
-            let leaves = site.labels.leaves(labels);
-            if leaves == keys {
-                found.keys = Some(n);
-            } else if leaves.len() == 1 && queries.contains(&leaves[0]) && found.queries.is_none() {
-                if rows.as_ref().is_some_and(|rows| *rows != leaves) {
-                    return Err("masks tell different axes of the queries apart".into());
-                }
-                found.queries = Some(n);
-                rows = Some(leaves);
-            } else {
-                return Err("the mask differs by batch or head".into());
-            }
-        }
-        all.push(found);
-    }
-    let rows = rows.unwrap_or_else(|| queries.to_vec());
-    let size = |of: &[Label]| of.iter().map(|&label| site.labels.size(label)).product::<usize>();
-    let seen = visible(func, &all, size(&rows), size(keys))?;
-    Ok((seen, rows))
-}
-
 /// Functions that composites of this program are decomposed into.
 pub(super) struct Decompositions {
     pub(super) functions: Vec<Func>,
@@ -237,6 +218,16 @@ pub(super) struct Decompositions {
 impl Decompositions {
     pub(super) fn new(kind: &'static str) -> Decompositions {
         Decompositions { functions: Vec::new(), kind, names: HashMap::new() }
+    }
+
+    /// A function of its own, by its text.
+    fn function(&mut self, text: &dyn Fn(&str) -> String) -> Result<(Arc<str>, Vec<Type>), Error> {
+        let name = format!("tpubridge.{}.{}", self.kind, self.functions.len());
+        let mut function = kernels::function(text(&name))?;
+        function.visibility = Visibility::Private;
+        let outputs = function.outputs.clone();
+        self.functions.push(function);
+        Ok((name.into(), outputs))
     }
 
     /// The function of a composite, made once for equal ones.
@@ -434,6 +425,32 @@ impl<'a> Writer<'a> {
         Some(self.converted(shaped, like.dtype))
     }
 
+    /// Repeated along new axes: where its own go, and the sizes of all.
+    pub(super) fn broadcast(&mut self, value: Value, places: &[usize], dims: Vec<usize>) -> Value {
+        match static_spec(self.func.ty(value)) {
+            Some(spec) if spec.dims != dims || !places.is_sorted() => {
+                let mut attrs = Attrs::new();
+                let places = places.iter().map(|&n| n as i64).collect::<Vec<_>>();
+                attrs.set("broadcast_dimensions", Attr::i64s(places));
+                self.one(OpKind::BroadcastInDim, value, attrs, &Spec::new(spec.dtype, dims))
+            }
+            _ => value,
+        }
+    }
+
+    /// A call of a function that is given by its text.
+    pub(super) fn call(
+        &mut self,
+        decompositions: &mut Decompositions,
+        text: &dyn Fn(&str) -> String,
+        operands: Vec<Value>,
+    ) -> Result<Vec<Value>, Error> {
+        let (name, results) = decompositions.function(text)?;
+        let mut attrs = Attrs::new();
+        attrs.set("callee", Attr::Symbol(name));
+        Ok(self.op(OpKind::FuncCall, operands, attrs, results))
+    }
+
     /// A composite and its decomposition.
     pub(super) fn composite(
         &mut self,
@@ -517,11 +534,10 @@ pub(super) fn write(
         causal: attention.causality == Causality::Causal,
         window: attention.window,
         scale: attention.scale,
+        density: attention.mask.and_then(|mask| mask.density),
     };
     let attributes = attributes.to_attrs();
-    let mut composite = |writer: &mut Writer<'_>, name: &str, operands: Vec<Value>| {
-        writer.composite(decompositions, name, operands, &attributes)
-    };
+    let has_mean = plan.conditions.unseen == Unseen::Mean;
     let like = |func: &Func, value: Value| static_spec(func.ty(value)).ok_or_else(internal);
     let mut replaced = Vec::new();
     let side = |side: Side| site.sides.get(&side).ok_or_else(internal);
@@ -531,16 +547,27 @@ pub(super) fn write(
     let v = writer.entering(&site.labels, side(Side::Values)?, &plan.v_order).ok_or_else(internal)?;
     let q = writer.lengthened(q, attention.q_len);
     let (k, v) = (writer.lengthened(k, attention.kv_len), writer.lengthened(v, attention.kv_len));
-    let segments = match attention.segments {
-        Segments::One => Vec::new(),
-        Segments::Packed => vec![
-            writer.segments(attention.batch, attention.q_len, attention.q_len),
-            writer.segments(attention.batch, attention.kv_len, plan.lengths.1),
-        ],
-    };
-    let results = composite(&mut writer, FLASH, [vec![q, k, v], segments.clone()].concat())?;
+    let mut others = operands(
+        &mut writer,
+        decompositions,
+        (&site.labels, &plan.conditions),
+        (attention, &plan.mask_order),
+        plan.lengths,
+    )?;
+    if attention.segments == Segments::Packed && !plan.conditions.has_segments() {
+        others.push(writer.segments(attention.batch, attention.q_len, attention.q_len));
+        others.push(writer.segments(attention.batch, attention.kv_len, plan.lengths.1));
+    }
+    let all = [vec![q, k, v], others.clone()].concat();
+    let results = writer.composite(decompositions, FLASH, all, &attributes)?;
     let [out, logsumexp] = results[..] else { return Err(internal()) };
-    let real = writer.shortened(out, plan.lengths.0);
+    let mut given_out = out;
+    if has_mean {
+        let text = |name: &str| mean_of_values(name, attention, plan.lengths.1);
+        let mean = writer.call(decompositions, &text, vec![out, logsumexp, v])?;
+        given_out = *mean.first().ok_or_else(internal)?;
+    }
+    let real = writer.shortened(given_out, plan.lengths.0);
     for given in site.given.iter().filter(|given| given.part == Part::Output) {
         let like = like(&*writer.func, given.value)?;
         let value = writer.leaving(&site.labels, real, &plan.out_order, &given.layout, &like).ok_or_else(internal)?;
@@ -552,9 +579,14 @@ pub(super) fn write(
     let gradient = writer.entering(&site.labels, side(Side::Gradient)?, &plan.out_order).ok_or_else(internal)?;
     let gradient = writer.converted(gradient, attention.dtype);
     let gradient = writer.lengthened(gradient, attention.q_len);
-    let operands = [vec![q, k, v, out, logsumexp, gradient], segments].concat();
-    let results = composite(&mut writer, FLASH_BACKWARD, operands)?;
-    let [dq, dk, dv] = results[..] else { return Err(internal()) };
+    let all = [vec![q, k, v, out, logsumexp, gradient], others].concat();
+    let results = writer.composite(decompositions, FLASH_BACKWARD, all, &attributes)?;
+    let [dq, dk, mut dv] = results[..] else { return Err(internal()) };
+    if has_mean {
+        let text = |name: &str| gradient_of_mean(name, attention, plan.lengths.1);
+        let mean = writer.call(decompositions, &text, vec![dv, logsumexp, gradient])?;
+        dv = *mean.first().ok_or_else(internal)?;
+    }
     for given in &site.given {
         let (value, order, length) = match given.part {
             Part::Output => continue,

@@ -2,13 +2,16 @@
 
 use chips::Generation;
 use kernel::interpret;
-use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, Segments};
+use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, FlashMask, PassDirection, Segments};
 use tensor::{DType, Literal, Spec};
 
 use crate::arrays::{Numbers, assert_close, literal, values};
 
 /// Of the largest value: weights and gradients of scores are rounded to `bf16` before their matmuls.
 const TOLERANCE: f64 = 0.012;
+
+/// A query that masks of `i8` hide all keys from.
+const BLIND: usize = 70;
 
 struct Plain {
     out: Vec<f64>,
@@ -26,6 +29,7 @@ fn plain(
     v: &[f64],
     dout: &[f64],
     segments: Option<(&[f64], &[f64])>,
+    mask: Option<&[f64]>,
 ) -> Plain {
     let (d, group) = (a.depth, a.q_heads / a.kv_heads);
     let mut p = Plain {
@@ -51,9 +55,23 @@ fn plain(
                         || (*j as isize <= stands && a.window.is_none_or(|window| (*j + window) as isize > stands));
                     by_order && segments.is_none_or(|(q, kv)| q[b * a.q_len + i] == kv[b * a.kv_len + *j])
                 };
+                // What the mask has for a key; 0 keeps nothing of it where it is a mask of i8.
+                let own = |j: usize| match (a.mask, mask) {
+                    (Some(m), Some(mask)) => {
+                        let of = |size: usize, at: usize| if size == 1 { 0 } else { at };
+                        let row = (of(m.batch, b) * m.heads + of(m.heads, h)) * m.queries + of(m.queries, i);
+                        Some((m.dtype == DType::I8, mask[row * a.kv_len + j]))
+                    }
+                    _ => None,
+                };
+                let visible = |j: &usize| visible(j) && own(*j) != Some((true, 0.0));
+                let added = |j: usize| own(j).map_or(0.0, |(keeps, number)| if keeps { 0.0 } else { number });
                 let seen: Vec<usize> = (0..a.kv_len).filter(visible).collect();
                 let scores: Vec<f64> =
-                    seen.iter().map(|&j| dot(&q[at.clone()], &k[key(j)]) * f64::from(a.scale)).collect();
+                    seen.iter().map(|&j| dot(&q[at.clone()], &k[key(j)]) * f64::from(a.scale) + added(j)).collect();
+                if seen.is_empty() {
+                    continue;
+                }
                 let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                 let sum: f64 = scores.iter().map(|s| (s - most).exp()).sum();
                 p.logsumexp[row] = most + sum.ln();
@@ -96,6 +114,30 @@ fn check(a: &FlashAttention, blocks: FlashBlockSizes, seed: u64) {
         let of_q = if a.q_len == a.kv_len { of_kv.clone() } else { ids(a.q_len) };
         (of_q, of_kv)
     });
+    let mask = a.mask.map(|mask| {
+        let spec = Spec::new(mask.dtype, [mask.batch, mask.heads, mask.queries, a.kv_len]);
+        match mask.dtype {
+            // Blocks of which some are masked in whole, some in part and some not at all.
+            DType::I8 => {
+                let kinds: Vec<usize> = (0..64).map(|_| numbers.below(3)).collect();
+                let one = |i: usize| {
+                    let (key, query) = (i % a.kv_len, i / a.kv_len % a.q_len);
+                    // All but one query see themselves at least.
+                    if key == query || query == BLIND {
+                        return f64::from(u8::from(query != BLIND));
+                    }
+                    match kinds[(key / 128 + 3 * (query / 128)) % kinds.len()] {
+                        0 => 0.0,
+                        1 => 1.0,
+                        _ => f64::from(u8::from((key * 7 + query * 3) % 5 > 2)),
+                    }
+                };
+                literal(&spec, &(0..spec.num_elements()).map(one).collect::<Vec<_>>())
+            }
+            _ => numbers.array(&spec, 2.0),
+        }
+    });
+    let numbers_of_mask = mask.as_ref().map(values);
     let numbers_of = segments.as_ref().map(|(q, kv)| (values(q), values(kv)));
     let expected = plain(
         a,
@@ -104,26 +146,71 @@ fn check(a: &FlashAttention, blocks: FlashBlockSizes, seed: u64) {
         &values(&v),
         &values(&dout),
         numbers_of.as_ref().map(|(q, kv)| (&q[..], &kv[..])),
+        numbers_of_mask.as_deref(),
     );
     let name = format!("{a:?} {blocks:?}");
     let forward = flash::forward(a, blocks, Generation::V5e).unwrap();
     let packed: Vec<Literal> = segments.into_iter().flat_map(|(q, kv)| [q, kv]).collect();
-    let operands: Vec<Literal> = [q.clone(), k.clone(), v.clone()].into_iter().chain(packed.clone()).collect();
+    let masks = |pass: PassDirection| mask.as_ref().map_or(Vec::new(), |mask| masks(a, blocks, pass, mask));
+    let before = masks(PassDirection::Forward).into_iter();
+    let operands: Vec<Literal> = before.chain([q.clone(), k.clone(), v.clone()]).chain(packed.clone()).collect();
     let results = interpret(&forward, &operands).unwrap();
     assert_close(&format!("out of {name}"), &results[0], &expected.out, TOLERANCE);
     // Operands of f32 are rounded to bf16 for the matmul of scores.
     let tolerance = if a.dtype == DType::F32 { 1e-3 } else { 1e-5 };
-    assert_close(&format!("logsumexp of {name}"), &results[1], &expected.logsumexp, tolerance);
+    // A query that sees no key has a number that makes its weights zeros in the backward pass.
+    let of_seeing: Vec<f64> = values(&results[1]).iter().map(|&sum| if sum > 1e38 { 0.0 } else { sum }).collect();
+    let blind = values(&results[1]).len() - of_seeing.iter().filter(|&&sum| sum != 0.0).count();
+    let has_blind = a.mask.is_some_and(|mask| mask.dtype == DType::I8);
+    assert_eq!(blind, if has_blind { a.batch * a.q_heads } else { 0 }, "{name}");
+    let of_seeing = literal(&Spec::new(DType::F32, [of_seeing.len()]), &of_seeing);
+    assert_close(&format!("logsumexp of {name}"), &of_seeing, &expected.logsumexp, tolerance);
 
     let backward = flash::backward(a, blocks, Generation::V5e).unwrap();
     let [out, logsumexp] = [results[0].clone(), results[1].clone()];
-    let operands: Vec<Literal> = [q, k, v, out, logsumexp, dout].into_iter().chain(packed).collect();
+    let before = masks(PassDirection::Backward).into_iter();
+    let operands: Vec<Literal> = before.chain([q, k, v, out, logsumexp, dout]).chain(packed).collect();
     let results = interpret(&backward, &operands).unwrap();
     for (what, got, expected) in
         [("dq", &results[0], &expected.dq), ("dk", &results[1], &expected.dk), ("dv", &results[2], &expected.dv)]
     {
         assert_close(&format!("{what} of {name}"), got, expected, TOLERANCE);
     }
+}
+
+/// What kernels take in place of a mask: its blocks by their kind, and itself, turned for the backward pass.
+fn masks(a: &FlashAttention, blocks: FlashBlockSizes, pass: PassDirection, mask: &Literal) -> Vec<Literal> {
+    let m = a.mask.unwrap();
+    let numbers = values(mask);
+    let (rows, columns) = (a.q_len / blocks.q, a.kv_len / blocks.kv);
+    let mut all = Vec::new();
+    if m.dtype == DType::I8 {
+        let kind = |n: usize| {
+            let (of, row, column) = (n / (rows * columns), n / columns % rows, n % columns);
+            let kept = |i: usize| {
+                let (query, key) = (row * blocks.q + i / blocks.kv, column * blocks.kv + i % blocks.kv);
+                numbers[(of * a.q_len + query) * a.kv_len + key] != 0.0
+            };
+            match (0..blocks.q * blocks.kv).filter(|&i| kept(i)).count() {
+                0 => 2.0,
+                n if n == blocks.q * blocks.kv => 1.0,
+                _ => 0.0,
+            }
+        };
+        let count = m.batch * m.heads * rows * columns;
+        all.push(literal(&Spec::new(DType::I32, [count]), &(0..count).map(kind).collect::<Vec<_>>()));
+    }
+    if pass == PassDirection::Forward || m.queries == 1 {
+        all.push(mask.clone());
+    } else {
+        let turned = |i: usize| {
+            let (of, key, query) = (i / (a.q_len * a.kv_len), i / a.q_len % a.kv_len, i % a.q_len);
+            numbers[(of * a.q_len + query) * a.kv_len + key]
+        };
+        let spec = Spec::new(m.dtype, [m.batch, m.heads, a.kv_len, a.q_len]);
+        all.push(literal(&spec, &(0..numbers.len()).map(turned).collect::<Vec<_>>()));
+    }
+    all
 }
 
 fn attention() -> FlashAttention {
@@ -139,6 +226,7 @@ fn attention() -> FlashAttention {
         causality: Causality::Causal,
         window: None,
         segments: Segments::One,
+        mask: None,
     }
 }
 
@@ -178,6 +266,27 @@ fn packed_sequences() {
     let a = FlashAttention { segments: Segments::Packed, batch: 2, ..attention() };
     check(&a, BLOCKS, 9);
     check(&FlashAttention { causality: Causality::Full, ..a }, BLOCKS, 10);
+}
+
+#[test]
+fn masks_of_their_own() {
+    let full = FlashAttention { causality: Causality::Full, q_heads: 2, batch: 2, ..attention() };
+    let mask = FlashMask { dtype: DType::I8, batch: 1, heads: 1, queries: 256, density: None };
+    let with = |a: &FlashAttention, mask: FlashMask| FlashAttention { mask: Some(mask), ..a.clone() };
+    check(&with(&full, mask), BLOCKS, 12);
+    check(&with(&full, FlashMask { batch: 2, heads: 2, ..mask }), FlashBlockSizes { kv_major: 128, ..BLOCKS }, 13);
+    // With positions and segments together.
+    check(&with(&attention(), mask), BLOCKS, 14);
+    let shared = FlashAttention { q_heads: 4, kv_heads: 2, window: Some(150), ..attention() };
+    check(&with(&shared, FlashMask { heads: 4, ..mask }), BLOCKS, 15);
+    check(&with(&FlashAttention { segments: Segments::Packed, ..attention() }, mask), BLOCKS, 16);
+    // Added to scores: by key, by query and key, by head.
+    for dtype in [DType::BF16, DType::F32] {
+        let added = FlashMask { dtype, queries: 1, batch: 2, ..mask };
+        check(&with(&full, added), BLOCKS, 17);
+        check(&with(&full, FlashMask { queries: 256, heads: 2, ..added }), BLOCKS, 18);
+        check(&with(&attention(), FlashMask { batch: 1, ..added }), BLOCKS, 19);
+    }
 }
 
 #[test]

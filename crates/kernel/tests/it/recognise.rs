@@ -52,13 +52,61 @@ fn masks_are_what_they_compute() {
     let less = change(PLAIN, "compare GE, %2, %3", "compare LT, %2, %3");
     let less = change(&less, "select %4, %arg0, %5 : tensor<256x256xi1>", "select %4, %5, %arg0 : tensor<256x256xi1>");
     check(&less, (1, 1), "");
-    // A query that sees nothing, keys that come after, every second key.
-    check(&change(PLAIN, "compare GE, %2, %3", "compare GT, %2, %3"), (0, 0), "neither causal nor");
-    check(&change(PLAIN, "compare GE, %2, %3", "compare LE, %2, %3"), (0, 0), "neither causal nor");
-    check(&change(PLAIN, "compare GE, %2, %3", "compare NE, %2, %3"), (0, 0), "neither causal nor");
+    // A query that sees nothing, keys that come after, all but the own one: masks that kernels read.
+    for other in ["GT", "LE", "NE"] {
+        let text = change(PLAIN, "compare GE, %2, %3", &format!("compare {other}, %2, %3"));
+        check(&text, (1, 1), "");
+        assert!(read(&text).found[0].description.ends_with("full, a mask"), "{other}");
+    }
     check(&change(PLAIN, "-1.000000e+09", "-1.000000e+00"), (0, 0), "");
     // Everything is seen.
     check(&change(PLAIN, "dense<0> : tensor<i32>", "dense<1000> : tensor<i32>"), (1, 1), "");
+}
+
+/// Masks of arguments, each with gradients, as JAX writes them: 2 sequences of 256, 2 heads of 64.
+const MASKS: [(&str, &str, &str); 7] = [
+    // Equal ids, and causal.
+    ("segments", include_str!("../data/recognise/mask_segments.mlir"), "causal, segment ids"),
+    // `key_value_seq_lengths` of `jax.nn.dot_product_attention`, and causal.
+    ("lengths", include_str!("../data/recognise/mask_lengths.mlir"), "causal, padding"),
+    // `attention_mask > 0`, and causal.
+    ("padding", include_str!("../data/recognise/mask_padding.mlir"), "causal, padding"),
+    // `(1 - attention_mask) * -1e4`, added.
+    ("added", include_str!("../data/recognise/mask_added.mlir"), "full, a bias"),
+    // Any pairs, by sequence.
+    ("boolean", include_str!("../data/recognise/mask_boolean.mlir"), "full, a mask"),
+    // A bias by head without a gradient, and causal.
+    ("bias", include_str!("../data/recognise/mask_bias.mlir"), "causal, a bias"),
+    // Own block of 64 and the first, constant.
+    ("sparse", include_str!("../data/recognise/mask_sparse.mlir"), "full, a mask"),
+];
+
+#[test]
+fn masks_of_arguments_become_operands() {
+    for (name, text, mask) in MASKS {
+        check(text, (1, 1), "");
+        let found = read(text);
+        assert!(found.found[0].description.ends_with(&format!("bf16, {mask}")), "{name}: {:?}", found.found);
+        let printed = hlo::text::print(&found.module);
+        let main = printed.split("func.func private").next().unwrap();
+        let call = main.lines().find(|line| line.contains("\"tpubridge.flash_attention\"")).unwrap();
+        let expected = match name {
+            "segments" | "lengths" | "padding" => "tensor<2x1x256xi32>, tensor<2x1x256xi32>)",
+            "added" => "tensor<2x1x1x256xf32>)",
+            "boolean" => "tensor<2x1x256x256xi8>)",
+            "bias" => "tensor<1x2x256x256xbf16>)",
+            _ => "tensor<1x1x256x256xi8>)",
+        };
+        assert!(call.contains(expected), "{name}: {call}");
+    }
+}
+
+#[test]
+fn ids_that_are_not_equal_are_a_mask() {
+    // Ids that are not equal are a mask of pairs.
+    let less = change(MASKS[0].1, "%4 = stablehlo.compare EQ", "%4 = stablehlo.compare LE");
+    check(&less, (1, 1), "");
+    assert!(read(&less).found[0].description.ends_with("causal, a mask"), "{:?}", read(&less).found);
 }
 
 #[test]

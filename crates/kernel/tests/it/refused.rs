@@ -100,6 +100,7 @@ fn attention_that_does_not_divide() {
         causality: Causality::Causal,
         window: None,
         segments: Segments::One,
+        mask: None,
     };
     let blocks = FlashBlockSizes { q: 128, kv_major: 128, kv: 128 };
     refused(flash::forward(&a, blocks, Generation::V5e), "3 heads are not a multiple of 2 KV heads");

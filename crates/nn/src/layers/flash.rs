@@ -101,7 +101,7 @@ fn attributes(mask: AttentionMask, scale: f64) -> Attrs {
         // The last two have another implementation.
         AttentionMask::Causal | AttentionMask::Full | AttentionMask::Chunk(_) | AttentionMask::Around(_) => None,
     };
-    FlashAttributes { causal: mask != AttentionMask::Full, window, scale: scale as f32 }.to_attrs()
+    FlashAttributes { causal: mask != AttentionMask::Full, window, scale: scale as f32, density: None }.to_attrs()
 }
 
 /// `[batch, heads, queries, head]` as `[batch, queries, kv heads, repeats, head]`.

@@ -37,7 +37,7 @@ impl Attention {
         };
         let attributes = FlashAttributes::of(request.attributes);
         if request.operands.len() != operands {
-            return refused("packed sequences are not for this call".into());
+            return refused("packed sequences and masks are not for this call".into());
         }
         if !matches!(query.dtype, DType::BF16 | DType::F16) {
             return refused(format!("it has no {}", query.dtype));

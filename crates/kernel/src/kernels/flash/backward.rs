@@ -7,16 +7,17 @@ use chips::Generation;
 use tensor::{DType, Spec};
 
 use super::forward::LANES;
-use super::mask::{Edges, Orientation, masked, offset, query_iterations};
-use super::{FlashAttention, FlashBlockSizes, Segments};
+use super::mask::{Edges, Orientation, Table, masked, offset, query_iterations};
+use super::{FlashAttention, FlashBlockSizes, MaskKind, Segments};
 use crate::builder::KernelBuilder;
 use crate::error::Error;
 use crate::ir::MatMulForm::{Plain, TransposedLhs, TransposedRhs};
+use crate::ir::RefId;
 use crate::kernel::CostEstimate;
 use crate::kernel::{Kernel, Semantics};
 use crate::writer::Val;
 
-/// The backward kernel. Operands: queries, keys, values, the forward pass's two results, the gradient of the first of them, and
+/// The backward kernel. Operands: where there is a mask what [`mask_for`](super::mask_for) makes of it, queries, keys, values, the forward pass's two results, the gradient of the first of them, and
 /// segments as in the forward pass. Results: gradients of queries, keys and values. `blocks.kv_major` is not used.
 pub fn backward(attention: &FlashAttention, blocks: FlashBlockSizes, generation: Generation) -> Result<Kernel, Error> {
     attention.check(&blocks)?;
@@ -29,6 +30,23 @@ pub fn backward(attention: &FlashAttention, blocks: FlashBlockSizes, generation:
     let sharers = kernel.grid(a.group(), Semantics::Arbitrary);
     let columns = kernel.grid(steps, Semantics::Arbitrary);
 
+    let table = a.table(&blocks).map(|count| kernel.prefetch("blocks of the mask", [count]));
+    let mask = a.mask.zip(a.mask_spec()).map(|(mask, spec)| {
+        let is_by_key = mask.kind() == MaskKind::AddedByKey;
+        // Keys by queries, as scores are.
+        let (spec, block) = match is_by_key {
+            true => (spec, [1, 1, 1, bk]),
+            false => (Spec::new(mask.dtype, [mask.batch, mask.heads, a.kv_len, a.q_len]), [1, 1, bk, a.q_len]),
+        };
+        let own = kernel.input("mask", spec, block, |m| {
+            let head = m.program_id(heads) * group + m.program_id(sharers);
+            let batch = if mask.batch == 1 { m.i32(0) } else { m.program_id(batches) };
+            let head = if mask.heads == 1 { m.i32(0) } else { head };
+            let (at, none) = (m.program_id(columns), m.i32(0));
+            if is_by_key { vec![batch, head, none, at] } else { vec![batch, head, at, none] }
+        });
+        (own, mask)
+    });
     let (all_queries, kv_block) = ([1, 1, a.q_len, depth], [1, 1, bk, depth]);
     let of_head = |kernel: &mut KernelBuilder, name: &str, spec: Spec, block: [usize; 4]| {
         kernel.input(name, spec, block, |m| {
@@ -74,15 +92,18 @@ pub fn backward(attention: &FlashAttention, blocks: FlashBlockSizes, generation:
     let dv_sum = kernel.scratch("sum for values", DType::F32, [kept, depth]);
     let dq_sum = kernel.scratch("sum for queries", DType::F32, [a.q_len, depth]);
     let inner = kernel.scratch("inner products", DType::F32, [1, a.q_len]);
+    let is_by_key = a.mask.is_some_and(|mask| mask.kind() == MaskKind::AddedByKey);
+    let by_key = is_by_key.then(|| kernel.scratch("mask by key", DType::F32, [bk, LANES]));
     let pairs = a.computed_pairs(&blocks);
     kernel.cost(CostEstimate {
         flops: pairs.saturating_mul(10 * depth as u64),
         transcendentals: pairs,
-        bytes_accessed: 4 * a.q_spec().bytes() + 4 * a.kv_spec().bytes() + a.rows_spec().bytes(),
+        bytes_accessed: 4 * a.q_spec().bytes() + 4 * a.kv_spec().bytes() + a.rows_spec().bytes() + a.mask_bytes(),
     });
 
     let log2_e = std::f32::consts::LOG2_E;
-    let factor = a.scale * log2_e;
+    let (before_mask, scale, _) = a.scales();
+    let factor = scale * log2_e;
     kernel.body(|k| {
         let (sharer, column) = (k.program_id(sharers), k.program_id(columns));
         let zero = k.i32(0);
@@ -106,19 +127,37 @@ pub fn backward(attention: &FlashAttention, blocks: FlashBlockSizes, generation:
         if let Some((_, of_kv, by_row)) = segments {
             k.store(by_row, k.load(of_kv).broadcast([LANES, bk]).transpose());
         }
+        if let (Some(by_key), Some((own, _))) = (by_key, mask) {
+            k.store(by_key, k.load(own).cast(DType::F32).broadcast([LANES, bk]).transpose());
+        }
         let kv_begin = column * bk as i32;
         let bounds = query_iterations(k, a, (kv_begin, bk), (bq, count));
-        bounds.run(k, a, |n: Val<'_>, edges: Edges| {
+        let table = table.map(|entries| {
+            let head = k.program_id(heads) * group + sharer;
+            let at = (zero, column, a.kv_len / bk);
+            Table::new(k, (a, &blocks), entries, (k.program_id(batches), head), at)
+        });
+        bounds.run(k, a, table, |n: Val<'_>, edges: Edges| {
             let begin = (n * bq as i32).multiple_of(bq as u32);
             let (keys, values) = (k.load(key), k.load(value));
             let queries = k.load_part(q, &[begin, zero], [bq, depth]);
             let gradient = k.load_part(dout, &[begin, zero], [bq, depth]);
             let row = |from| k.load_part(from, &[zero, begin], [1, bq]);
             let mut scores = k.matmul(keys, queries, TransposedRhs);
+            let block = |of: RefId| k.load_part(of, &[zero, begin], [bk, bq]);
+            if let (Some(before), Some((own, _))) = (before_mask, mask) {
+                let added = match by_key {
+                    Some(by_key) => k.load(by_key).repeat(bq / LANES),
+                    None => block(own).cast(DType::F32),
+                };
+                scores = scores * before + added;
+            }
             if edges == Edges::Inside {
+                let kept = mask.filter(|(_, mask)| mask.kind() == MaskKind::Keeps);
+                let kept = kept.map(|(own, _)| block(own).cast(DType::I32).differs(0));
                 let same = segments.map(|(of_q, _, by_row)| k.load(by_row).repeat(bq / LANES).equals(row(of_q)));
                 let ahead = begin + offset(a) - kv_begin;
-                scores = masked(k, a, (scores, Orientation::KeysByQueries), ahead, same);
+                scores = masked(k, a, (scores, Orientation::KeysByQueries), ahead, [same, kept]);
             }
             let weights = (scores * factor - row(logsumexp) * log2_e).exp2();
             let dv = k.matmul(weights.cast(a.dtype), gradient, Plain);

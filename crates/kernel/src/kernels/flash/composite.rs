@@ -6,30 +6,56 @@
 use hlo::Func;
 use tensor::DType;
 
-use super::{Causality, FlashAttention, FlashBlockSizes, PassDirection, Segments};
+use super::mask::TableEntry;
+use super::{Causality, FlashAttention, FlashBlockSizes, FlashMask, MaskKind, PassDirection, Segments};
 use crate::composites::FlashAttributes;
 use crate::error::Error;
 use crate::kernel::Kernel;
-use crate::kernels::{Request, bits, function, tensor};
+use crate::kernels::{LAST, Request, Tables, bits, function, tensor};
 
 const KERNEL: &str = "flash attention";
 
+/// Operands of the forward pass without segments and mask.
+const FORWARD_OPERANDS: usize = 3;
+/// Those of the backward pass.
+const BACKWARD_OPERANDS: usize = 6;
+
+/// The mask of the forward pass: the last operand, where the number of those behind queries, keys and values is odd.
+pub(crate) const FORWARD_MASK: Tables = Tables {
+    operand: LAST,
+    is_given: |request| request.operands.len().saturating_sub(FORWARD_OPERANDS) % 2 == 1,
+    function: |request, name| {
+        let (attention, blocks) = read(request, FORWARD_OPERANDS, PassDirection::Forward)?;
+        mask_for(&attention, &blocks, PassDirection::Forward, name)
+    },
+};
+
+/// The mask of the backward pass.
+pub(crate) const BACKWARD_MASK: Tables = Tables {
+    operand: LAST,
+    is_given: |request| request.operands.len().saturating_sub(BACKWARD_OPERANDS) % 2 == 1,
+    function: |request, name| {
+        let (attention, blocks) = read(request, BACKWARD_OPERANDS, PassDirection::Backward)?;
+        mask_for(&attention, &blocks, PassDirection::Backward, name)
+    },
+};
+
 pub(crate) fn forward_for(request: &Request<'_>) -> Result<Kernel, Error> {
-    let (attention, blocks) = read(request, 3, PassDirection::Forward)?;
+    let (attention, blocks) = read(request, FORWARD_OPERANDS, PassDirection::Forward)?;
     super::forward(&attention, blocks, request.generation)
 }
 
 pub(crate) fn backward_for(request: &Request<'_>) -> Result<Kernel, Error> {
-    let (attention, blocks) = read(request, 6, PassDirection::Backward)?;
+    let (attention, blocks) = read(request, BACKWARD_OPERANDS, PassDirection::Backward)?;
     super::backward(&attention, blocks, request.generation)
 }
 
 pub(crate) fn forward_plain(request: &Request<'_>, name: &str) -> Result<Func, Error> {
-    decomposition(&read(request, 3, PassDirection::Forward)?.0, name)
+    decomposition(&read(request, FORWARD_OPERANDS, PassDirection::Forward)?.0, name)
 }
 
 pub(crate) fn backward_plain(request: &Request<'_>, name: &str) -> Result<Func, Error> {
-    decomposition_of_gradient(&read(request, 6, PassDirection::Backward)?.0, name)
+    decomposition_of_gradient(&read(request, BACKWARD_OPERANDS, PassDirection::Backward)?.0, name)
 }
 
 fn read(
@@ -39,7 +65,26 @@ fn read(
 ) -> Result<(FlashAttention, FlashBlockSizes), Error> {
     let [batch, q_heads, q_len, depth] = request.dims(KERNEL, 0)?;
     let [_, kv_heads, kv_len, _] = request.dims(KERNEL, 1)?;
-    let FlashAttributes { causal, window, scale } = FlashAttributes::of(request.attributes);
+    let FlashAttributes { causal, window, scale, density } = FlashAttributes::of(request.attributes);
+    // Segments are two arrays, a mask is one.
+    let (has_segments, has_mask) = match request.operands.len().saturating_sub(operands) {
+        0 => (false, false),
+        1 => (false, true),
+        2 => (true, false),
+        3 => (true, true),
+        more => return Err(Error::Shape { kernel: KERNEL, message: format!("{more} operands too many") }),
+    };
+    let mask = match request.operands.last().filter(|_| has_mask) {
+        None => None,
+        Some(spec) => {
+            let [batch, heads, queries, keys] = request.dims(KERNEL, request.operands.len() - 1)?;
+            if keys != kv_len {
+                let message = format!("a mask of {keys} keys for {kv_len}");
+                return Err(Error::Shape { kernel: KERNEL, message });
+            }
+            Some(FlashMask { dtype: spec.dtype, batch, heads, queries, density })
+        }
+    };
     let attention = FlashAttention {
         batch,
         q_heads,
@@ -51,7 +96,8 @@ fn read(
         scale,
         causality: if causal { Causality::Causal } else { Causality::Full },
         window,
-        segments: if request.operands.len() > operands { Segments::Packed } else { Segments::One },
+        segments: if has_segments { Segments::Packed } else { Segments::One },
+        mask,
     };
     let blocks = FlashBlockSizes::preferred(&attention, request.generation, pass).ok_or_else(|| {
         let message = format!("{q_len} queries and {kv_len} keys are not whole blocks of 128");
@@ -63,6 +109,69 @@ fn read(
         kv: request.size("block_kv").unwrap_or(blocks.kv),
     };
     Ok((attention, blocks))
+}
+
+/// What kernels take in place of a mask, a function of that name: where a table tells its blocks apart the table, and the mask, keys by
+/// queries for the backward pass.
+pub fn mask_for(
+    attention: &FlashAttention,
+    blocks: &FlashBlockSizes,
+    pass: PassDirection,
+    name: &str,
+) -> Result<Func, Error> {
+    let a = attention;
+    attention.check(blocks)?;
+    let refused = || Error::Shape { kernel: KERNEL, message: "no mask".into() };
+    let FlashMask { dtype, batch, heads, queries, .. } = a.mask.ok_or_else(refused)?;
+    let kind = a.mask.map(|mask| mask.kind());
+    let given = tensor(dtype, [batch, heads, queries, a.kv_len]);
+    let (mut results, mut types, mut lines) = (Vec::new(), Vec::new(), Vec::new());
+    if let Some(count) = a.table(blocks) {
+        let (rows, columns) = (a.q_len / blocks.q, a.kv_len / blocks.kv);
+        let cut = [batch * heads, rows, blocks.q, columns, blocks.kv];
+        let (cut_i8, cut_i1, cut_i32) = (tensor(dtype, cut), tensor(DType::Bool, cut), tensor(DType::I32, cut));
+        let (of, truth) =
+            (tensor(DType::I32, [batch * heads, rows, columns]), tensor(DType::Bool, [batch * heads, rows, columns]));
+        let flat = tensor(DType::I32, [count]);
+        let compared = format!("SIGNED : ({of}, {of}) -> {truth}");
+        lines.push(format!(
+            "  %cut = stablehlo.reshape %mask : ({given}) -> {cut_i8}
+  %nothing = stablehlo.constant dense<0> : {cut_i8}
+  %keeps = stablehlo.compare NE, %cut, %nothing, SIGNED : ({cut_i8}, {cut_i8}) -> {cut_i1}
+  %ones = stablehlo.convert %keeps : ({cut_i1}) -> {cut_i32}
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %counts = stablehlo.reduce(%ones init: %zero) applies stablehlo.add across dimensions = [2, 4] : ({cut_i32}, tensor<i32>) -> {of}
+  %none = stablehlo.constant dense<0> : {of}
+  %all = stablehlo.constant dense<{all}> : {of}
+  %is_none = stablehlo.compare EQ, %counts, %none, {compared}
+  %is_all = stablehlo.compare EQ, %counts, %all, {compared}
+  %partly = stablehlo.constant dense<{partly}> : {of}
+  %unmasked = stablehlo.constant dense<{unmasked}> : {of}
+  %masked = stablehlo.constant dense<{masked}> : {of}
+  %some = stablehlo.select %is_all, %unmasked, %partly : {truth}, {of}
+  %entries = stablehlo.select %is_none, %masked, %some : {truth}, {of}
+  %table = stablehlo.reshape %entries : ({of}) -> {flat}",
+            all = blocks.q * blocks.kv,
+            partly = TableEntry::Partly as i32,
+            unmasked = TableEntry::Unmasked as i32,
+            masked = TableEntry::Masked as i32,
+        ));
+        results.push("%table");
+        types.push(flat);
+    }
+    if pass == PassDirection::Backward && kind != Some(MaskKind::AddedByKey) {
+        let turned = tensor(dtype, [batch, heads, a.kv_len, queries]);
+        lines.push(format!("  %turned = stablehlo.transpose %mask, dims = [0, 1, 3, 2] : ({given}) -> {turned}"));
+        results.push("%turned");
+        types.push(turned);
+    } else {
+        results.push("%mask");
+        types.push(given.clone());
+    }
+    let (lines, results, types) = (lines.join("\n"), results.join(", "), types.join(", "));
+    function(format!(
+        "func.func private @{name}(%mask: {given}) -> ({types}) {{\n{lines}\n  return {results} : {types}\n}}"
+    ))
 }
 
 /// The forward pass in plain ops, a function of that name.
@@ -190,6 +299,9 @@ impl Types {
             all.push(format!("%q_segments: tensor<{}x1x{}xi32>", a.batch, a.q_len));
             all.push(format!("%kv_segments: tensor<{}x1x{}xi32>", a.batch, a.kv_len));
         }
+        if let Some(mask) = a.mask {
+            all.push(format!("%mask: {}", tensor(mask.dtype, [mask.batch, mask.heads, mask.queries, a.kv_len])));
+        }
         all.join(", ")
     }
 }
@@ -213,7 +325,16 @@ fn weights(a: &FlashAttention, t: &Types) -> String {
         "%plain = stablehlo.dot_general %q, %ks, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [3] : ({q}, {wide}) -> {scores}"
     ));
     lines.push(format!("%factor = stablehlo.constant dense<{}> : {scores}", bits(a.scale)));
-    lines.push(format!("%scores = stablehlo.multiply %plain, %factor : {scores}"));
+    let added = a.mask.filter(|mask| mask.kind() != MaskKind::Keeps);
+    let scaled = if added.is_some() { "%scaled_scores" } else { "%scores" };
+    lines.push(format!("{scaled} = stablehlo.multiply %plain, %factor : {scores}"));
+    if let Some(mask) = added {
+        let narrow = [mask.batch, mask.heads, mask.queries, a.kv_len];
+        let (given, wide) = (tensor(mask.dtype, narrow), tensor(DType::F32, narrow));
+        lines.push(format!("%mask32 = stablehlo.convert %mask : ({given}) -> {wide}"));
+        lines.push(format!("%added = stablehlo.broadcast_in_dim %mask32, dims = [0, 1, 2, 3] : ({wide}) -> {scores}"));
+        lines.push(format!("%scores = stablehlo.add {scaled}, %added : {scores}"));
+    }
     lines.push(format!("%visible0 = stablehlo.constant dense<true> : {scores_i1}"));
     let mut visible = "%visible0".to_owned();
     let mut also = |lines: &mut Vec<String>, condition: &str| {
@@ -251,7 +372,18 @@ fn weights(a: &FlashAttention, t: &Types) -> String {
         ));
         also(&mut lines, "%same");
     }
+    if let Some(mask) = a.mask.filter(|mask| mask.kind() == MaskKind::Keeps) {
+        let narrow = [mask.batch, mask.heads, mask.queries, a.kv_len];
+        let (given, truth) = (tensor(mask.dtype, narrow), tensor(DType::Bool, narrow));
+        lines.push(format!("%mask0 = stablehlo.constant dense<0> : {given}"));
+        lines.push(format!("%keeps1 = stablehlo.compare NE, %mask, %mask0, SIGNED : ({given}, {given}) -> {truth}"));
+        lines.push(format!(
+            "%keeps = stablehlo.broadcast_in_dim %keeps1, dims = [0, 1, 2, 3] : ({truth}) -> {scores_i1}"
+        ));
+        also(&mut lines, "%keeps");
+    }
     let column_i1 = tensor(DType::Bool, t.column_dims);
+    let (_, _, blind_below) = a.scales();
     lines.push(format!("%low = stablehlo.constant dense<{}> : {scores}", bits(super::MASK_VALUE)));
     lines.push(format!("%hidden = stablehlo.select {visible}, %scores, %low : {scores_i1}, {scores}"));
     lines.push("%least = stablehlo.constant dense<0xFF800000> : tensor<f32>".to_owned());
@@ -259,7 +391,7 @@ fn weights(a: &FlashAttention, t: &Types) -> String {
         "%most = stablehlo.reduce(%hidden init: %least) applies stablehlo.maximum across dimensions = [3] : ({scores}, tensor<f32>) -> {flat}"
     ));
     lines.push(format!("%most1 = stablehlo.reshape %most : ({flat}) -> {column}"));
-    lines.push(format!("%half = stablehlo.constant dense<{}> : {column}", bits(super::MASK_VALUE / 2.0)));
+    lines.push(format!("%half = stablehlo.constant dense<{}> : {column}", bits(blind_below)));
     lines.push(format!("%seeing = stablehlo.compare GT, %most1, %half, FLOAT : ({column}, {column}) -> {column_i1}"));
     lines.push(format!("%mosts = stablehlo.broadcast_in_dim %most1, dims = [0, 1, 2, 3] : ({column}) -> {scores}"));
     lines.push(format!("%shifted = stablehlo.subtract %hidden, %mosts : {scores}"));

@@ -6,19 +6,20 @@
 use chips::Generation;
 use tensor::{DType, Spec};
 
-use super::mask::{Edges, Orientation, key_iterations, masked, offset, unmasked_block};
-use super::{FlashAttention, FlashBlockSizes, MASK_VALUE, Segments};
+use super::mask::{Edges, Orientation, Table, key_iterations, masked, offset, unmasked_block};
+use super::{FlashAttention, FlashBlockSizes, MASK_VALUE, MaskKind, Segments};
 use crate::builder::KernelBuilder;
 use crate::error::Error;
 use crate::ir::MatMulForm::{Plain, TransposedRhs};
+use crate::ir::RefId;
 use crate::kernel::CostEstimate;
-use crate::kernel::{Kernel, Semantics};
+use crate::kernel::{AxisId, Kernel, Semantics};
 use crate::writer::Val;
 
 /// Lanes of a vector register.
 pub(super) const LANES: usize = 128;
 
-/// The forward kernel. Operands: queries, keys, values and, if packed, segments of queries `[batch, 1, q_len]` and keys
+/// The forward kernel. Operands: where there is a mask what [`mask_for`](super::mask_for) makes of it, queries, keys, values and, if packed, segments of queries `[batch, 1, q_len]` and keys
 /// `[batch, 1, kv_len]`. Results: like the queries, and log-sum-exp `[batch, q_heads, 1, q_len]`.
 pub fn forward(attention: &FlashAttention, blocks: FlashBlockSizes, generation: Generation) -> Result<Kernel, Error> {
     attention.check(&blocks)?;
@@ -32,6 +33,15 @@ pub fn forward(attention: &FlashAttention, blocks: FlashBlockSizes, generation: 
     let rows = kernel.grid(a.q_len / bq, Semantics::Parallel);
     let columns = kernel.grid(steps, Semantics::Arbitrary);
 
+    let table = a.table(&blocks).map(|count| kernel.prefetch("blocks of the mask", [count]));
+    let mask = a.mask.zip(a.mask_spec()).map(|(mask, spec)| {
+        let own = kernel.input("mask", spec, [1, 1, mask.queries.min(bq), kv_major], |m| {
+            let one_of = |size: usize, at: AxisId| if size == 1 { m.i32(0) } else { m.program_id(at) };
+            let seen = unmasked_block(a, (m.program_id(rows), bq), (m.program_id(columns), kv_major));
+            vec![one_of(mask.batch, batches), one_of(mask.heads, heads), one_of(mask.queries, rows), seen]
+        });
+        (own, mask)
+    });
     let q_block = [1, 1, bq, depth];
     let q = kernel.input("queries", a.q_spec(), q_block, |m| {
         vec![m.program_id(batches), m.program_id(heads), m.program_id(rows), m.i32(0)]
@@ -67,11 +77,12 @@ pub fn forward(attention: &FlashAttention, blocks: FlashBlockSizes, generation: 
     kernel.cost(CostEstimate {
         flops: pairs.saturating_mul(4 * depth as u64),
         transcendentals: pairs,
-        bytes_accessed: 2 * a.q_spec().bytes() + 2 * a.kv_spec().bytes() + a.rows_spec().bytes(),
+        bytes_accessed: 2 * a.q_spec().bytes() + 2 * a.kv_spec().bytes() + a.rows_spec().bytes() + a.mask_bytes(),
     });
 
     // Powers of two: the logarithm's base costs nothing together with the scale.
-    let factor = a.scale * std::f32::consts::LOG2_E;
+    let (before_mask, scale, blind_below) = a.scales();
+    let factor = scale * std::f32::consts::LOG2_E;
     kernel.body(|k| {
         let column = k.program_id(columns);
         k.when(column.equals(0), || {
@@ -85,17 +96,27 @@ pub fn forward(attention: &FlashAttention, blocks: FlashBlockSizes, generation: 
         let q_begin = k.program_id(rows) * bq as i32 + offset(a);
         let kv_begin = column * kv_major as i32;
         let bounds = key_iterations(k, a, (q_begin, bq), (kv_begin, bk, inner));
-        bounds.run(k, a, |n: Val<'_>, edges: Edges| {
+        let table = table.map(|entries| {
+            let at = (k.program_id(rows), column * inner as i32, 1);
+            Table::new(k, (a, &blocks), entries, (k.program_id(batches), k.program_id(heads)), at)
+        });
+        bounds.run(k, a, table, |n: Val<'_>, edges: Edges| {
             let begin = (n * bk as i32).multiple_of(bk as u32);
             let keys = k.load_part(key, &[begin, k.i32(0)], [bk, depth]);
             let values = k.load_part(value, &[begin, k.i32(0)], [bk, depth]);
             let mut scores = k.matmul(k.load(q), keys, TransposedRhs);
+            let block = |of: RefId, rows: usize| k.load_part(of, &[k.i32(0), begin], [rows, bk]);
+            if let (Some(before), Some((own, mask))) = (before_mask, mask) {
+                scores = scores * before + block(own, mask.queries.min(bq)).cast(DType::F32);
+            }
             if edges == Edges::Inside {
+                let kept = mask.filter(|(_, mask)| mask.kind() == MaskKind::Keeps);
+                let kept = kept.map(|(own, _)| block(own, bq).cast(DType::I32).differs(0));
                 let same = segments.map(|(_, of_kv, by_row)| {
                     k.load(by_row).repeat(bk / LANES).equals(k.load_part(of_kv, &[k.i32(0), begin], [1, bk]))
                 });
                 let ahead = q_begin - kv_begin - begin;
-                scores = masked(k, a, (scores, Orientation::QueriesByKeys), ahead, same);
+                scores = masked(k, a, (scores, Orientation::QueriesByKeys), ahead, [same, kept]);
             }
             let before = k.load(maxima);
             let now = before.max(scores.maximum(1));
@@ -109,10 +130,10 @@ pub fn forward(attention: &FlashAttention, blocks: FlashBlockSizes, generation: 
         k.when(column.equals(steps as i32 - 1), || {
             let (maxima, sums) = (k.load(maxima), k.load(sums));
             // A query whose keys are all masked gives zeros; its log-sum-exp makes its weights zeros in the backward pass.
-            let sees = maxima.greater(MASK_VALUE / 2.0);
+            let sees = maxima.greater(blind_below);
             let inverse = sees.select(k.full(DType::F32, [bq, LANES], 1.0) / sums, 0.0);
             k.store(out, (k.load(sum) * fitted(inverse, depth)).cast(a.dtype));
-            let all = sees.select(maxima * a.scale + sums.log(), -MASK_VALUE);
+            let all = sees.select(maxima * scale + sums.log(), -MASK_VALUE);
             k.store(logsumexp, all.transpose().maximum(0));
         });
     })

@@ -1,6 +1,7 @@
 //! The attention mask by blocks: which are masked in whole, in part or not at all, as scalars of a kernel; and masking within a block.
 
-use super::{Causality, FlashAttention, MASK_VALUE, Segments};
+use super::{Causality, FlashAttention, FlashBlockSizes, MASK_VALUE, MaskKind, Segments};
+use crate::ir::RefId;
 use crate::writer::{Val, Writer};
 
 /// Bounds of a loop over blocks: partly masked, unmasked, partly masked again.
@@ -31,6 +32,46 @@ pub(super) enum Edges {
     Inside,
 }
 
+/// What a table says of a block of a mask.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum TableEntry {
+    /// Some keys of some queries are masked.
+    Partly = 0,
+    /// None are.
+    Unmasked = 1,
+    /// All are.
+    Masked = 2,
+}
+
+/// Entries for the blocks of a loop.
+#[derive(Clone, Copy)]
+pub(super) struct Table<'k> {
+    entries: RefId,
+    begin: Val<'k>,
+    stride: i32,
+}
+
+impl<'k> Table<'k> {
+    /// Entries of a sequence and head from a block of queries and of keys on, for a loop over blocks so far apart.
+    pub(super) fn new(
+        k: &'k Writer,
+        (attention, blocks): (&FlashAttention, &FlashBlockSizes),
+        entries: RefId,
+        (batch, head): (Val<'k>, Val<'k>),
+        (row, column, stride): (Val<'k>, Val<'k>, usize),
+    ) -> Table<'k> {
+        let (rows, columns) = (attention.q_len / blocks.q.max(1), attention.kv_len / blocks.kv.max(1));
+        let mut of = k.i32(0);
+        for (size, index) in attention.mask.map_or([(1, batch), (1, head)], |m| [(m.batch, batch), (m.heads, head)]) {
+            if size > 1 {
+                of = of * size as i32 + index;
+            }
+        }
+        let begin = (of * rows as i32 + row) * columns as i32 + column;
+        Table { entries, begin, stride: stride as i32 }
+    }
+}
+
 /// The order of the axes of scores.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Orientation {
@@ -39,15 +80,43 @@ pub(super) enum Orientation {
 }
 
 impl<'k> Iterations<'k> {
-    /// Writes the loops; only blocks with edges inside are compared position by position.
-    pub(super) fn run(self, k: &'k Writer, attention: &FlashAttention, iteration: impl Fn(Val<'k>, Edges)) {
+    /// Writes the loops; only blocks with edges inside are compared position by position. A table says which blocks a mask hides.
+    pub(super) fn run(
+        self,
+        k: &'k Writer,
+        attention: &FlashAttention,
+        table: Option<Table<'k>>,
+        iteration: impl Fn(Val<'k>, Edges),
+    ) {
         let each = |from, to, edges: Edges| {
             k.for_each(from, to, &[], |n, _| {
                 iteration(n, edges);
                 Vec::new()
             });
         };
-        if attention.segments == Segments::Packed {
+        if let Some(table) = table {
+            k.for_each(self.begin, self.end, &[], |n, _| {
+                let entry = k.load_scalar(table.entries, &[table.begin + n * table.stride]);
+                k.when(entry.differs(TableEntry::Masked as i32), || {
+                    if attention.segments == Segments::Packed {
+                        return iteration(n, Edges::Inside);
+                    }
+                    let mut is_whole = entry.equals(TableEntry::Unmasked as i32);
+                    if matches!(self.partial, Partial::First | Partial::Both) {
+                        is_whole = is_whole & n.at_least(self.whole_begin);
+                    }
+                    if matches!(self.partial, Partial::Last | Partial::Both) {
+                        is_whole = is_whole & n.less(self.whole_end);
+                    }
+                    k.when(is_whole, || iteration(n, Edges::Outside));
+                    k.when(!is_whole, || iteration(n, Edges::Inside));
+                });
+                Vec::new()
+            });
+            return;
+        }
+        let keeps = attention.mask.is_some_and(|mask| mask.kind() == MaskKind::Keeps);
+        if attention.segments == Segments::Packed || keeps {
             return each(self.begin, self.end, Edges::Inside);
         }
         if matches!(self.partial, Partial::First | Partial::Both) {
@@ -128,16 +197,17 @@ fn ordered([begin, whole_begin, whole_end, end]: [Val<'_>; 4], partial: Partial)
     Iterations { begin, whole_begin, whole_end: whole_end.max(whole_begin).min(end), end, partial }
 }
 
-/// Masked scores. `ahead` is how far the block's first query is after its first key.
+/// Masked scores. `ahead` is how far the block's first query is after its first key; `conditions` are what else is to hold.
 pub(super) fn masked<'k>(
     k: &'k Writer,
     attention: &FlashAttention,
     (scores, orientation): (Val<'k>, Orientation),
     ahead: Val<'k>,
-    same_segment: Option<Val<'k>>,
+    conditions: [Option<Val<'k>>; 2],
 ) -> Val<'k> {
-    let mut mask = same_segment;
-    let mut also = |more: Val<'k>| mask = Some(mask.map_or(more, |mask| mask & more));
+    let mut mask = None;
+    let mut also = |more: Val<'k>| mask = Some(mask.map_or(more, |mask: Val<'k>| mask & more));
+    conditions.into_iter().flatten().for_each(&mut also);
     if attention.causality == Causality::Causal {
         let (keys, queries) = match orientation {
             Orientation::QueriesByKeys => (1, 0),

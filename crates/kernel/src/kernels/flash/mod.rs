@@ -12,8 +12,8 @@ pub use super::PassDirection;
 use super::divisor;
 use crate::error::Error;
 pub use backward::backward;
-pub(super) use composite::{backward_for, backward_plain, forward_for, forward_plain};
-pub use composite::{decomposition, decomposition_of_gradient};
+pub(super) use composite::{BACKWARD_MASK, FORWARD_MASK, backward_for, backward_plain, forward_for, forward_plain};
+pub use composite::{decomposition, decomposition_of_gradient, mask_for};
 pub use forward::forward;
 
 /// Whether attention is causal.
@@ -34,6 +34,43 @@ pub enum Segments {
     One,
     /// Segment ids are operands; attention does not cross segments.
     Packed,
+}
+
+/// An array that says which keys queries attend to, or that is added to the scores: `[batch, heads, queries, keys]`, where batch, heads
+/// and, if it is added, queries may be 1, which is the same for all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlashMask {
+    /// `i8`: keys are masked where it is 0. `bf16` or `f32`: it is added to the scaled scores.
+    pub dtype: DType,
+    /// Sequences it tells apart.
+    pub batch: usize,
+    /// Heads of queries it tells apart.
+    pub heads: usize,
+    /// Queries it tells apart.
+    pub queries: usize,
+    /// The share of pairs in blocks that are not masked in whole, where that is known: what a call is said to cost.
+    pub density: Option<f32>,
+}
+
+/// What a mask does to scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MaskKind {
+    /// It keeps some of them.
+    Keeps,
+    /// It is added to them, its own for each query.
+    Added,
+    /// It is added to them, the same for all queries.
+    AddedByKey,
+}
+
+impl FlashMask {
+    pub(super) fn kind(&self) -> MaskKind {
+        match self.queries {
+            _ if self.dtype == DType::I8 => MaskKind::Keeps,
+            1 => MaskKind::AddedByKey,
+            _ => MaskKind::Added,
+        }
+    }
 }
 
 /// Shapes and meaning of one attention.
@@ -63,6 +100,8 @@ pub struct FlashAttention {
     pub window: Option<usize>,
     /// Whether sequences are packed.
     pub segments: Segments,
+    /// A mask of its own, beside the others.
+    pub mask: Option<FlashMask>,
 }
 
 /// Block sizes.
@@ -94,6 +133,7 @@ impl FlashBlockSizes {
         // Keys and values, twice each, take a quarter of the memory at most.
         let vmem_bytes = generation.spec().memory.vmem_bytes_per_core.value as usize;
         let row_bytes = 4 * attention.depth.max(128) * attention.dtype.size_bytes();
+        let row_bytes = row_bytes + attention.mask.map_or(0, |mask| 2 * mask.queries.min(q) * mask.dtype.size_bytes());
         let kv_major = divisor(attention.kv_len, kv, (vmem_bytes / 4 / row_bytes.max(1)).max(kv))?;
         Some(FlashBlockSizes { q, kv_major, kv })
     }
@@ -101,6 +141,12 @@ impl FlashBlockSizes {
 
 /// Scores of masked keys.
 pub(crate) const MASK_VALUE: f32 = -0.7 * f32::MAX;
+
+/// A query whose largest score is no larger sees no key, where a mask is added to scores.
+const BLIND_BELOW: f32 = -5e8;
+
+/// Blocks that a table may have: it lies in SMEM.
+const MAX_TABLE: usize = 1 << 15;
 
 impl FlashAttention {
     pub(crate) fn q_spec(&self) -> Spec {
@@ -114,6 +160,34 @@ impl FlashAttention {
     /// One number for each query, as dense rows.
     pub(crate) fn rows_spec(&self) -> Spec {
         Spec::new(DType::F32, [self.batch, self.q_heads, 1, self.q_len])
+    }
+
+    /// The mask as it is given.
+    pub(crate) fn mask_spec(&self) -> Option<Spec> {
+        let mask = self.mask?;
+        Some(Spec::new(mask.dtype, [mask.batch, mask.heads, mask.queries, self.kv_len]))
+    }
+
+    /// How many blocks a mask has, where a table says which of them are masked in whole or not at all.
+    pub(super) fn table(&self, blocks: &FlashBlockSizes) -> Option<usize> {
+        let mask = self.mask.filter(|mask| mask.kind() == MaskKind::Keeps)?;
+        let count = mask.batch * mask.heads * (self.q_len / blocks.q.max(1)) * (self.kv_len / blocks.kv.max(1));
+        (count <= MAX_TABLE).then_some(count)
+    }
+
+    /// What scores are multiplied by before a mask is added and after it, and the largest score of a query that sees no key.
+    pub(super) fn scales(&self) -> (Option<f32>, f32, f32) {
+        match self.mask.map(|mask| mask.kind()) {
+            Some(MaskKind::Added | MaskKind::AddedByKey) => (Some(self.scale), 1.0, BLIND_BELOW),
+            _ => (None, self.scale, MASK_VALUE / 2.0),
+        }
+    }
+
+    /// Bytes of the mask that are read for all heads.
+    pub(super) fn mask_bytes(&self) -> u64 {
+        let Some((mask, spec)) = self.mask.zip(self.mask_spec()) else { return 0 };
+        let times = (self.batch / mask.batch.max(1)) * (self.q_heads / mask.heads.max(1));
+        spec.bytes().saturating_mul(times as u64)
     }
 
     /// Heads of queries for each KV head.
@@ -137,6 +211,21 @@ impl FlashAttention {
                 "causal attention of {} queries to {} keys: there must be at least as many keys as queries",
                 self.q_len, self.kv_len
             ));
+        }
+        if let Some(mask) = self.mask {
+            let is_one_or = |size: usize, all: usize| size == 1 || size == all;
+            let is_shaped = is_one_or(mask.batch, self.batch) && is_one_or(mask.heads, self.q_heads);
+            let is_typed = match mask.dtype {
+                DType::I8 => mask.queries == self.q_len,
+                DType::BF16 | DType::F32 => is_one_or(mask.queries, self.q_len),
+                _ => false,
+            };
+            if !is_shaped || !is_typed {
+                return refuse(format!(
+                    "a mask of {} [{}, {}, {}, …] for {} × {} heads and {} queries",
+                    mask.dtype, mask.batch, mask.heads, mask.queries, self.batch, self.q_heads, self.q_len
+                ));
+            }
         }
         if i32::try_from(self.q_len.saturating_add(self.kv_len)).is_err() {
             return refuse("sequences are too long".into());
@@ -170,7 +259,11 @@ impl FlashAttention {
                 q.saturating_mul(kv.min(seen.div_ceil(of_keys).saturating_mul(of_keys)))
             }
         };
-        seen.saturating_mul((self.batch * self.q_heads) as u64)
+        let pairs = seen.saturating_mul((self.batch * self.q_heads) as u64);
+        match self.mask.and_then(|mask| mask.density) {
+            Some(share) => (pairs as f64 * f64::from(share.clamp(0.0, 1.0))) as u64,
+            None => pairs,
+        }
     }
 }
 
@@ -192,6 +285,7 @@ mod tests {
             causality: Causality::Causal,
             window: Some(1024),
             segments: Segments::One,
+            mask: None,
         };
         let blocks = FlashBlockSizes { q: 512, kv_major: 2048, kv: 512 };
         assert_eq!(attention.computed_pairs(&blocks), 8 * 8192 * 1536);
