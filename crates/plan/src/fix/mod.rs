@@ -5,7 +5,7 @@ pub(crate) mod donation;
 mod effort;
 mod entry;
 mod larger_slice;
-mod offload;
+pub(crate) mod offload;
 mod quantize;
 pub(crate) mod recompute;
 mod shard;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use compile::Program;
 use hlo::{Attr, Attrs, Func, NewOp, OpKind, OpName, Type};
 
 use super::{FixKind, Proposal, Situation, entry};
 use crate::error::Error;
-use crate::memory::BufferClass;
+use crate::memory::{BufferClass, ProgramArgument};
 
 /// Attribute of an argument or result: which memory it lies in.
 const MEMORY_KIND: &str = "mhlo.memory_kind";
@@ -14,9 +15,18 @@ const PINNED_HOST: &str = "pinned_host";
 const DEVICE: &str = "device";
 
 pub(super) fn propose(situation: &Situation<'_>) -> Result<Option<Proposal>, Error> {
-    let program = entry::edit(situation.program, |func| {
+    let title = "keep optimizer state in pinned host memory";
+    let detail = "it travels over PCIe to the device and back in every step";
+    let proposal = situation.proposal(FixKind::Offload, title, detail);
+    let program = optimizer_state(situation.program, &situation.arguments)?;
+    Ok(program.map(|program| Proposal { program: Some(program), ..proposal }))
+}
+
+/// A program whose optimizer state is in pinned host memory before and after a step; `None` where it has none, or has it there.
+pub(crate) fn optimizer_state(program: &Program, arguments: &[ProgramArgument]) -> Result<Option<Program>, Error> {
+    entry::edit(program, |func| {
         let mut changed = false;
-        for (index, argument) in situation.arguments.iter().enumerate() {
+        for (index, argument) in arguments.iter().enumerate() {
             if argument.class == BufferClass::OptimizerState
                 && let Some(result) = argument.replaced_by
             {
@@ -24,11 +34,7 @@ pub(super) fn propose(situation: &Situation<'_>) -> Result<Option<Proposal>, Err
             }
         }
         changed
-    })?;
-    let title = "keep optimizer state in pinned host memory";
-    let detail = "it travels over PCIe to the device and back in every step";
-    let proposal = situation.proposal(FixKind::Offload, title, detail);
-    Ok(program.map(|program| Proposal { program: Some(program), ..proposal }))
+    })
 }
 
 fn offload(func: &mut Func, index: usize, result: usize) -> Option<()> {

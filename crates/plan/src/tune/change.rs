@@ -10,12 +10,14 @@ use kernel::LossForm;
 use super::Exact;
 use crate::donors::Donors;
 use crate::error::Error;
-use crate::fix::{donation, recompute};
+use crate::fix::{donation, offload, recompute};
 use crate::memory::arguments;
 
 /// What changes may look at beside the program.
 pub(super) struct Setting {
     pub(super) slice: Slice,
+    /// Whether the best program so far fits.
+    pub(super) fits: bool,
 }
 
 /// A changed program, and what was done in words.
@@ -38,7 +40,7 @@ pub(super) struct Change {
 
 /// Attention first: it removes the largest arrays, which decide what the others are worth. A fused loss computes logits twice, so it
 /// has to beat what labels cost at their best: it comes after indexing. Then precision, which halves what is left, then memory:
-/// donation is free, rematerialization costs time, so it is last.
+/// donation is free, rematerialization costs time, and the link to the host is the slowest of all, so it is last.
 pub(super) const CHANGES: &[Change] = &[
     Change {
         name: "attention kernels",
@@ -99,6 +101,12 @@ pub(super) const CHANGES: &[Change] = &[
         reason: "element-wise activations that loops stack are computed again in the backward pass",
         exact: Exact::Rounding,
         apply: rematerialized,
+    },
+    Change {
+        name: "optimizer state in host memory",
+        reason: "state that only the update reads waits in pinned host memory, and crosses PCIe twice in a step",
+        exact: Exact::Rounding,
+        apply: offloaded,
     },
 ];
 
@@ -233,6 +241,20 @@ fn rematerialized(program: &Program, _: &Setting) -> Attempt {
     })
 }
 
+fn offloaded(program: &Program, setting: &Setting) -> Attempt {
+    if setting.fits {
+        return Ok(Err("the program fits without".into()));
+    }
+    Ok(match offload::optimizer_state(program, &arguments(program.module()))? {
+        Some(program) => {
+            let detail =
+                "arguments and results with memory kind pinned_host (NamedSharding(…, memory_kind=\"pinned_host\"))";
+            Ok(Changed { program, detail: detail.into() })
+        }
+        None => Err("no argument is optimizer state that a result replaces".into()),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,7 +268,7 @@ mod tests {
 
     #[test]
     fn saved_weights_are_computed_again() {
-        let setting = Setting { slice: "v6e-1".parse().unwrap() };
+        let setting = Setting { slice: "v6e-1".parse().unwrap(), fits: false };
         let changed = attention(&program(SCANNED), &setting).unwrap().unwrap_or_else(|reason| panic!("{reason}"));
         assert!(changed.detail.starts_with("2 attentions, 1 with gradients (1 × 4 heads (2 KV)"), "{}", changed.detail);
         assert!(changed.detail.contains("not saved any more"), "{}", changed.detail);
@@ -256,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_program_without_any_of_it_stays() {
-        let setting = Setting { slice: "v6e-1".parse().unwrap() };
+        let setting = Setting { slice: "v6e-1".parse().unwrap(), fits: false };
         let program = program(
             "func.func @main(%x: tensor<4xf32>) -> tensor<4xi1> {
                %0 = stablehlo.compare EQ, %x, %x, FLOAT : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
@@ -266,5 +288,19 @@ mod tests {
         for change in CHANGES {
             assert!((change.apply)(&program, &setting).unwrap().is_err(), "{}", change.name);
         }
+    }
+
+    #[test]
+    fn optimizer_state_waits_in_host_memory() {
+        let text = include_str!("../../tests/data/megatron_step.mlir");
+        let mut setting = Setting { slice: "v6e-8".parse().unwrap(), fits: true };
+        assert!(offloaded(&program(text), &setting).unwrap().is_err(), "what fits stays where it is");
+        setting.fits = false;
+        let changed = offloaded(&program(text), &setting).unwrap().unwrap_or_else(|reason| panic!("{reason}"));
+        let printed = hlo::text::print(changed.program.module());
+        // Two arrays of momentum, there and back.
+        assert_eq!(printed.matches("@annotate_device_placement").count(), 4, "{printed}");
+        assert_eq!(printed.matches("mhlo.memory_kind = \"pinned_host\"").count(), 4, "{printed}");
+        assert!(offloaded(&changed.program, &setting).unwrap().is_err(), "it is there already");
     }
 }

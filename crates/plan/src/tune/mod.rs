@@ -292,8 +292,8 @@ pub fn tune(
         mesh: None,
     };
     sharding::search(&mut search)?;
-    let setting = search.setting();
     for change in CHANGES {
+        let setting = search.setting();
         search.try_change(change.name, change.reason, change.exact, &|program| (change.apply)(program, &setting))?;
     }
     if request.flags == TuneFlags::Search {
@@ -331,7 +331,7 @@ impl Search<'_, '_> {
     }
 
     fn setting(&self) -> Setting {
-        Setting { slice: self.request.fit.compile.slice }
+        Setting { slice: self.request.fit.compile.slice, fits: self.measure.fits }
     }
 
     /// Tries a change on the best program so far, and says what became of it.

@@ -16,14 +16,14 @@ pub(super) enum Tried<'a> {
     /// On one device.
     Whole { backend: &'a Backend, model: LoadedProgram },
     /// A program for several devices, on the CPU.
-    InParts(PartitionedProgram),
+    InParts(Box<PartitionedProgram>),
 }
 
 impl<'a> Tried<'a> {
     pub(super) fn new(backend: &'a Backend, program: &Program) -> Result<Tried<'a>, Error> {
         let partitions = program.partitions().and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
         if partitions > 1 && *backend.platform() == Platform::Cpu {
-            return PartitionedProgram::new(program, partitions).map(Tried::InParts);
+            return PartitionedProgram::new(program, partitions).map(|parts| Tried::InParts(Box::new(parts)));
         }
         let program = Arc::new(program.clone());
         let model = backend.prepare_as_written(&program, &Parameters::none(), CacheUse::Off)?;
