@@ -114,7 +114,11 @@ impl<const LEFT_SIGNED: bool, const RIGHT_SIGNED: bool> Kernel for NeonDot<LEFT_
     unsafe fn pack_left(strip: &Strip, to: *mut u8) {
         let moved = if LEFT_SIGNED == RIGHT_SIGNED { 0 } else { 0x80 };
         // SAFETY: the caller's promise.
-        unsafe { pack_quads(strip, ROWS, moved, to) }
+        unsafe {
+            let whole = if strip.step == 1 && strip.lanes == ROWS { pack_runs(strip, moved, to) } else { 0 };
+            let rest = Strip { at: strip.at.wrapping_add(whole), steps: strip.steps - whole, ..*strip };
+            pack_quads(&rest, ROWS, moved, to.add(whole * ROWS));
+        }
     }
     unsafe fn pack_right(strip: &Strip, to: *mut u8) {
         // SAFETY: the caller's promise.
@@ -273,6 +277,31 @@ unsafe fn pack_quads(strip: &Strip, width: usize, moved: u8, to: *mut u8) {
     }
 }
 
+/// As [`pack_quads`], for all rows of a panel whose steps lie side by side, 16 steps at a time. Gives the number of steps.
+///
+/// # Safety
+/// As [`pack_quads`].
+#[target_feature(enable = "neon")]
+unsafe fn pack_runs(strip: &Strip, moved: u8, to: *mut u8) -> usize {
+    const RUN: usize = 16;
+    let whole = strip.steps / RUN * RUN;
+    for lane in 0..ROWS {
+        let from = strip.at.wrapping_offset(lane as isize * strip.lane);
+        for step in (0..whole).step_by(RUN) {
+            let quad = |n: usize| to.wrapping_add(step * ROWS + (n * ROWS + lane) * QUAD).cast::<u32>();
+            // SAFETY: 16 steps of a lane of the strip, and the places of four quads of a panel. Lanes are stored as bytes are.
+            unsafe {
+                let run = vreinterpretq_u32_u8(veorq_u8(vld1q_u8(from.add(step)), vdupq_n_u8(moved)));
+                vst1q_lane_u32::<0>(quad(0), run);
+                vst1q_lane_u32::<1>(quad(1), run);
+                vst1q_lane_u32::<2>(quad(2), run);
+                vst1q_lane_u32::<3>(quad(3), run);
+            }
+        }
+    }
+    whole
+}
+
 /// Packs whole lanes that lie side by side, four steps of each.
 ///
 /// # Safety
@@ -298,6 +327,21 @@ unsafe fn pack_side_by_side(strip: &Strip, to: *mut u8) {
 /// The strip is readable; `to` takes `width` lanes of its steps.
 unsafe fn pack_words(strip: &Strip, width: usize, to: *mut i16) {
     let is_signed = strip.dtype.is_signed_integer();
+    if strip.lane == 1 && strip.lanes == width && width == COLS {
+        for step in 0..strip.steps {
+            // SAFETY: the lanes of a step of the strip, and of the panel; AArch64 has NEON.
+            unsafe {
+                let bytes = vld1_u8(strip.at.wrapping_offset(step as isize * strip.step));
+                let words = if is_signed {
+                    vmovl_s8(vreinterpret_s8_u8(bytes))
+                } else {
+                    vreinterpretq_s16_u16(vmovl_u8(bytes))
+                };
+                vst1q_s16(to.add(step * width), words);
+            }
+        }
+        return;
+    }
     for step in 0..strip.steps {
         for lane in 0..width {
             let mut word = 0;
