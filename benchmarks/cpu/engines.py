@@ -12,6 +12,7 @@ import importlib.metadata
 import importlib.util
 import os
 import pathlib
+import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,7 @@ from entries import Entry
 NAMES = ["xla", "ours", "torch", "torch_compile"]
 BUILDS = {"ours": "tpubridge_cpu", "before": "tpubridge_cpu_before"}
 # What holds each engine to a tier: the CPU device, XLA's compiler, torch's own kernels, oneDNN and MKL. XLA's libraries of
-# kernels (XNNPACK, Eigen) look at the CPU themselves and cannot be held.
+# kernels (YNNPACK, oneDNN, Eigen) look at the CPU themselves: `hold.c` hides the instruction sets from them.
 TIERS = {
     "avx2": ("AVX2", "avx2", "AVX2", "AVX2"),
     "avx512": ("AVX512", "avx512", "AVX512_CORE", "AVX512"),
@@ -30,8 +31,8 @@ TIERS = {
 }
 
 
-def limits(tier: str) -> dict[str, str]:
-    """Variables of the environment that hold the engines to a tier."""
+def limits(tier: str, folder: str) -> dict[str, str]:
+    """Variables of the environment that hold the engines to a tier; what they name is built in a folder."""
     if not tier:
         return {}
     xla, aten, onednn, mkl = TIERS[tier]
@@ -41,6 +42,10 @@ def limits(tier: str) -> dict[str, str]:
         held["ATEN_CPU_CAPABILITY"] = aten
         held["ONEDNN_MAX_CPU_ISA"] = onednn
         held["MKL_ENABLE_INSTRUCTIONS"] = mkl
+        library = f"{folder}/hold.so"
+        source = pathlib.Path(__file__).with_name("hold.c")
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, str(source)], check=True)
+        held["LD_PRELOAD"], held["HELD_ISA"] = library, tier
     return held
 
 

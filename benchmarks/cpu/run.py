@@ -16,6 +16,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from typing import Any
@@ -186,8 +187,6 @@ def parse() -> argparse.Namespace:
     if max(args.threads) > available or min(args.threads) < 1:
         parser.error(f"--threads must be between 1 and {available} on this machine")
     args.plugins = {"ours": str(pathlib.Path(args.plugin).resolve()), "before": str(pathlib.Path(args.before).resolve())}
-    # The measuring processes inherit these.
-    os.environ.update(engines.limits(args.isa))
     # The reference comes first: others are compared with it.
     args.engines.sort(key=engines.NAMES.index)
     if args.before:
@@ -202,6 +201,9 @@ def main() -> int:
     if args.list or not names:
         print("\n".join(names or ["no entry matches"]))
         return 0 if names else 2
+    folder = tempfile.TemporaryDirectory()
+    # The measuring processes inherit these.
+    os.environ.update(engines.limits(args.isa, folder.name))
     started = time.perf_counter()
     found: dict[str, Any] = {
         "version": 1,
