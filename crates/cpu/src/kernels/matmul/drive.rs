@@ -35,6 +35,8 @@ pub(super) trait Kernel {
     const ALONE_BYTES: usize = HELD_BYTES;
     /// Whether a register block takes as long for fewer rows.
     const WHOLE_ROWS: bool = false;
+    /// Whether the sums of a block start from a row that depends on the right panel alone: [`Kernel::correction`].
+    const IS_CORRECTED: bool = false;
     /// The type of `Sum`.
     const SUM: DType;
 
@@ -44,6 +46,13 @@ pub(super) trait Kernel {
     /// # Safety
     /// As [`Kernel::pack_left`].
     unsafe fn pack_right(strip: &Strip, to: *mut Self::Right);
+    /// What the sums of every block over a piece of a right panel start from, where the kernel says so.
+    ///
+    /// # Safety
+    /// The panel is packed for so many steps; `to` takes `COLS` sums.
+    unsafe fn correction(_right: *const Self::Right, _steps: usize, _to: *mut Self::Sum) {
+        debug_assert!(false, "sums of this kernel start from zero");
+    }
     /// # Safety
     /// The panels are packed; the place is writable for `rows` and `cols`, within the register block.
     unsafe fn multiply(block: Block<Self>, ahead: &mut Ahead);
@@ -81,6 +90,8 @@ pub(super) struct Block<K: Kernel + ?Sized> {
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(super) left_row: Option<isize>,
     pub(super) right: *const K::Right,
+    /// The row of [`Kernel::correction`], where the kernel has one.
+    pub(super) correction: *const K::Sum,
     pub(super) sum: *mut K::Sum,
     pub(super) sum_row: isize,
     pub(super) start: Start,
@@ -516,6 +527,9 @@ unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>
         unsafe { K::round_sums(Sums { at: sums.at(), row: sums_row }, out, rows.len(), cols.len()) };
     };
 
+    let correction_loan = K::IS_CORRECTED.then(|| Loan::take(Slot::Correction, K::COLS * size_of::<K::Sum>()));
+    let correction = correction_loan.as_ref().map_or(std::ptr::null_mut(), Loan::at::<K::Sum>);
+
     // SAFETY: the caller promises the instructions.
     unsafe { K::begin() };
     let is_last = part.steps.end >= problem.k;
@@ -569,6 +583,11 @@ unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>
             let fetches = ahead.lines().div_ceil(left_panels * group.len().div_ceil(K::COLS));
             for (panel, col) in group.clone().step_by(K::COLS).enumerate() {
                 let cols = K::COLS.min(group.end - col);
+                if K::IS_CORRECTED {
+                    let right = panels.start.cast_const().wrapping_add(panel * panels.panel);
+                    // SAFETY: the right panel is packed for these steps; the loan has room for a row.
+                    unsafe { K::correction(right, steps, correction) };
+                }
                 for (index, row) in part.rows.clone().step_by(height).enumerate() {
                     let rows = height.min(part.rows.end - row);
                     ahead.allow(fetches);
@@ -602,7 +621,7 @@ unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>
                         // SAFETY: the right panel is packed, the left one too or a whole block; the block of the result is this part's.
                         unsafe {
                             K::multiply(
-                                Block { steps, left, left_row, right, sum, sum_row, start, rows, cols },
+                                Block { steps, left, left_row, right, correction, sum, sum_row, start, rows, cols },
                                 &mut ahead,
                             )
                         };

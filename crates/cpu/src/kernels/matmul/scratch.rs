@@ -11,6 +11,10 @@ use crate::memory::machine_bytes;
 /// What is kept when the memory goes back to the thread; more is freed.
 const KEPT_BYTES: usize = 64 << 20;
 const ALIGN: usize = 64;
+/// Memory of at least this much is whole huge pages: panels are read in turn from many of them, and the table of the small
+/// ones that a core holds is shorter than that.
+const HUGE_FROM_BYTES: usize = 256 << 10;
+const HUGE_PAGE: usize = 2 << 20;
 
 /// Uninitialised memory at a cache line's start.
 #[derive(Debug)]
@@ -36,9 +40,16 @@ impl Scratch {
         if bytes > machine_bytes() {
             none().raise();
         }
+        let is_huge = bytes >= HUGE_FROM_BYTES;
+        let bytes = if is_huge { bytes.next_multiple_of(HUGE_PAGE) } else { bytes };
         // SAFETY: the size is not 0.
         let start = unsafe { alloc(layout(bytes)) };
         let Some(start) = NonNull::new(start) else { none().raise() };
+        #[cfg(target_os = "linux")]
+        if is_huge {
+            // SAFETY: the range is what was just allocated; the call only advises and may fail.
+            unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+        }
         Scratch { start, bytes }
     }
 
@@ -57,7 +68,8 @@ impl Drop for Scratch {
 }
 
 fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes, ALIGN).expect("no more than the machine has")
+    let align = if bytes >= HUGE_FROM_BYTES { HUGE_PAGE } else { ALIGN };
+    Layout::from_size_align(bytes, align).expect("no more than the machine has")
 }
 
 /// Which of a thread's pieces of memory.
@@ -77,10 +89,12 @@ pub(super) enum Slot {
     Totals,
     /// Some columns of the right matrix that were made dense, for all threads, owned by the caller's thread.
     Panel,
+    /// What sums start from, a row of them.
+    Correction,
 }
 
 thread_local! {
-    static SLOTS: [Cell<Option<Scratch>>; 7] = const { [const { Cell::new(None) }; 7] };
+    static SLOTS: [Cell<Option<Scratch>>; 8] = const { [const { Cell::new(None) }; 8] };
 }
 
 /// A thread's piece of memory on loan: it goes back when this is dropped.

@@ -147,6 +147,7 @@ impl Tiles {
                     left: left.at.wrapping_add(block * panel + steps.start * K::ROWS),
                     left_row: None,
                     right,
+                    correction: std::ptr::null(),
                     sum: sums.wrapping_add(rows.start * K::COLS),
                     sum_row: K::COLS as isize,
                     start,
