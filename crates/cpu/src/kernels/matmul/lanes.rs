@@ -70,6 +70,8 @@ pub(super) struct Place<T> {
 /// # Safety
 /// The factors are readable and the place is readable and writable as far as the block and the strides say; compiled for
 /// the instruction set of `L`.
+// Iterators over arrays of vectors are left as calls by builds that optimise less.
+#[allow(clippy::needless_range_loop)]
 #[inline(always)]
 pub(super) unsafe fn block<L: Lanes, const M: usize, const V: usize, const PANEL: usize>(
     factors: Factors<L::Elem>,
@@ -103,10 +105,10 @@ pub(super) unsafe fn block<L: Lanes, const M: usize, const V: usize, const PANEL
         steps_left -= run;
         for _ in 0..run {
             let mut columns = [L::zero(); V];
-            for (v, column) in columns.iter_mut().enumerate() {
+            for v in 0..V {
                 // SAFETY: `V` vectors of the step are readable, of the last one `last` lanes where the factor is not
                 // packed.
-                *column = unsafe {
+                columns[v] = unsafe {
                     if PANEL > 0 || v + 1 < V {
                         L::load(right.add(v * L::LANES))
                     } else {
@@ -119,19 +121,20 @@ pub(super) unsafe fn block<L: Lanes, const M: usize, const V: usize, const PANEL
                     near_line(right.wrapping_offset(right_step * PREFETCH_STEPS).wrapping_add(v * L::LANES).cast());
                 }
             }
-            for (i, row) in sums.iter_mut().enumerate() {
+            for i in 0..M {
                 // SAFETY: row `i` of the left factor's step.
                 let value = L::splat(unsafe { *left.offset(i as isize * left_row) });
-                for (sum, column) in row.iter_mut().zip(columns) {
-                    *sum = L::multiply_add(value, column, *sum);
+                for v in 0..V {
+                    sums[i][v] = L::multiply_add(value, columns[v], sums[i][v]);
                 }
             }
             left = left.wrapping_offset(left_step);
             right = right.wrapping_offset(right_step);
         }
     }
-    for (i, row) in sums.iter().enumerate() {
-        for (v, &sum) in row.iter().enumerate() {
+    for i in 0..M {
+        for v in 0..V {
+            let sum = sums[i][v];
             let at = place.at.wrapping_offset(i as isize * place.row).wrapping_add(v * L::LANES);
             // SAFETY: row `i`, vector `v` of the place, of the last vector `last` lanes.
             unsafe {
