@@ -39,6 +39,9 @@ unsafe fn multiply(b: &Block<'_, f32>) {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn block<const M: usize, const V: usize, const NEAR: bool>(b: &Block<'_, f32>) {
     const PREFETCH: usize = 12 * COLS;
+    // Rows that are reached from one address.
+    const GROUP: usize = 3;
+    const GROUPS: usize = ROWS.div_ceil(GROUP);
     let mut sums = [[_mm512_setzero_ps(); V]; M];
     let row = if NEAR { 1 } else { b.left_row };
     for i in 0..M {
@@ -48,7 +51,12 @@ unsafe fn block<const M: usize, const V: usize, const NEAR: bool>(b: &Block<'_, 
         }
     }
     for segment in b.segments {
-        let mut left = b.left.wrapping_offset(segment.left);
+        let left = b.left.wrapping_offset(segment.left);
+        let mut lefts = [left; GROUPS];
+        for g in 0..GROUPS {
+            let at = left.wrapping_offset((g * GROUP) as isize * row);
+            lefts[g] = if NEAR { at } else { unrelated(at) };
+        }
         let mut right = b.right.wrapping_add(segment.right);
         for _ in 0..segment.steps {
             let mut columns = [_mm512_setzero_ps(); V];
@@ -57,14 +65,20 @@ unsafe fn block<const M: usize, const V: usize, const NEAR: bool>(b: &Block<'_, 
                 columns[v] = unsafe { _mm512_loadu_ps(right.add(v * LANES)) };
                 _mm_prefetch::<_MM_HINT_T0>(right.wrapping_add(PREFETCH + v * LANES).cast());
             }
-            for i in 0..M {
-                // SAFETY: every row has this step.
-                let value = _mm512_set1_ps(unsafe { *left.offset(i as isize * row) });
-                for v in 0..V {
-                    sums[i][v] = _mm512_fmadd_ps(value, columns[v], sums[i][v]);
+            for g in 0..GROUPS {
+                for j in 0..GROUP {
+                    if g * GROUP + j < M {
+                        // SAFETY: every row has this step.
+                        let value = _mm512_set1_ps(unsafe { *lefts[g].offset(j as isize * row) });
+                        for v in 0..V {
+                            sums[g * GROUP + j][v] = _mm512_fmadd_ps(value, columns[v], sums[g * GROUP + j][v]);
+                        }
+                    }
                 }
             }
-            left = left.wrapping_offset(b.left_step);
+            for g in 0..GROUPS {
+                lefts[g] = lefts[g].wrapping_offset(b.left_step);
+            }
             right = right.wrapping_add(COLS);
         }
     }
@@ -91,6 +105,15 @@ unsafe fn block<const M: usize, const V: usize, const NEAR: bool>(b: &Block<'_, 
             }
         }
     }
+}
+
+/// The same address, of which the compiler does not know how far it is from others: it would make each from the one before
+/// in every step, and the core cannot start that many instructions beside the multiply-adds.
+#[inline(always)]
+fn unrelated(mut at: *const f32) -> *const f32 {
+    // SAFETY: no instruction at all.
+    unsafe { std::arch::asm!("/* {0} */", inout(reg) at, options(pure, nomem, nostack, preserves_flags)) };
+    at
 }
 
 /// The mask of the first `count` lanes.
