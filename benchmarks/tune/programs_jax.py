@@ -1,5 +1,5 @@
-"""Programs as users of JAX write them, exported as StableHLO: training steps of a GPT-2, a Llama (on one device and on a mesh) and a
-large vocabulary, and a Mixtral prefill.
+"""Programs as users of JAX write them, exported as StableHLO: training steps of a GPT-2, a Llama (on one device and on a mesh), a
+Mixtral and a large vocabulary, and a Mixtral prefill.
 
 python programs_jax.py NAME full FOLDER writes NAME.mlir; with small it writes NAME.small.mlir, the same program at sizes that run on a CPU.
 """
@@ -32,7 +32,10 @@ MIXTRAL = {
     "full": dict(layers=4, width=2048, heads=32, kv_heads=8, hidden=7168, experts=8, vocab=32000, batch=1, length=4096),
     "small": dict(layers=2, width=128, heads=4, kv_heads=2, hidden=256, experts=4, vocab=256, batch=1, length=256),
 }
-
+MIXTRAL_TRAIN = {
+    "full": dict(MIXTRAL["full"], layers=2, length=2048),
+    "small": dict(MIXTRAL["small"], length=128),
+}
 VOCABULARY = {
     "full": dict(width=2048, hidden=8192, vocab=128256, batch=40, length=4096),
     "small": dict(width=128, hidden=256, vocab=512, batch=2, length=128),
@@ -107,8 +110,8 @@ def rotary(x):
     return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1).astype(x.dtype)
 
 
-def mixtral(layers, width, heads, kv_heads, hidden, experts, vocab, batch, length):
-    """Prefill: layers scanned, GQA by jnp.repeat, top-2 experts by one-hot weights over all of them."""
+def mixtral_layers(layers, width, heads, kv_heads, hidden, experts, vocab, batch, length):
+    """Layers scanned, GQA by jnp.repeat, top-2 experts by one-hot weights over all of them."""
     head = width // heads
     spec = lambda *dims: jax.ShapeDtypeStruct((layers, *dims), jnp.bfloat16)
     stacked = dict(
@@ -134,13 +137,34 @@ def mixtral(layers, width, heads, kv_heads, hidden, experts, vocab, batch, lengt
         up = jax.nn.silu(jnp.einsum("btd,edf->btef", h, p["w1"])) * jnp.einsum("btd,edf->btef", h, p["w3"])
         return x + jnp.einsum("btef,efd,bte->btd", up, p["w2"], weight), None
 
-    def prefill(embedding, stacked, final, tokens):
+    def hidden_states(embedding, stacked, final, tokens):
         x, _ = jax.lax.scan(layer, embedding[tokens], stacked)
-        return rms_norm(x[:, -1], final) @ embedding.T
+        return rms_norm(x, final)
 
     embedding = jax.ShapeDtypeStruct((vocab, width), jnp.bfloat16)
     final = jax.ShapeDtypeStruct((width,), jnp.bfloat16)
-    return jax.jit(prefill), (embedding, stacked, final, jax.ShapeDtypeStruct((batch, length), jnp.int32))
+    return hidden_states, (embedding, stacked, final, jax.ShapeDtypeStruct((batch, length), jnp.int32))
+
+
+def mixtral(**sizes):
+    """Prefill: the logits of the last token."""
+    hidden_states, arguments = mixtral_layers(**sizes)
+    return jax.jit(lambda embedding, *rest: hidden_states(embedding, *rest)[:, -1] @ embedding.T), arguments
+
+
+def mixtral_train(**sizes):
+    """One step of training, bf16 weights, plain gradient descent."""
+    hidden_states, arguments = mixtral_layers(**sizes)
+
+    def loss(params, tokens):
+        logits = (hidden_states(*params, tokens) @ params[0].T).astype(jnp.float32)
+        return -jnp.take_along_axis(jax.nn.log_softmax(logits), jnp.roll(tokens, -1, 1)[..., None], -1).mean()
+
+    def step(params, tokens):
+        value, gradient = jax.value_and_grad(loss)(params, tokens)
+        return jax.tree.map(lambda p, g: (p - 1e-3 * g).astype(p.dtype), params, gradient), value
+
+    return jax.jit(step), (arguments[:3], arguments[3])
 
 
 def llama_step(layers, width, heads, kv_heads, hidden, vocab, batch, length):
@@ -233,6 +257,7 @@ PROGRAMS = {
     "llama_mesh": (llama_mesh, LLAMA_MESH),
     "llama_train": (llama_train, LLAMA_TRAIN),
     "mixtral": (mixtral, MIXTRAL),
+    "mixtral_train": (mixtral_train, MIXTRAL_TRAIN),
     "vocabulary": (vocabulary, VOCABULARY),
 }
 

@@ -7,7 +7,7 @@ use cpu::interpret::{Interpreter, InterpreterValue, TensorValue};
 use hlo::{Func, Verified, Visibility};
 use kernel::composites;
 use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
-use kernel::kernels::flash::{self, Causality, FlashAttention, Segments};
+use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, FlashMask, PassDirection, Segments};
 use kernel::kernels::grouped::{self, Grouped, Matrices, Tiles, Visits};
 use kernel::kernels::paged::{self, AttentionSinks, PagedAttention};
 use kernel::kernels::quantized::{self, QuantizedMatmul};
@@ -38,6 +38,19 @@ fn attention(segments: Segments) -> FlashAttention {
         segments,
         mask: None,
     }
+}
+
+/// Attention with a mask of its own, by the name of its decomposition.
+fn masked(name: &str) -> Option<FlashAttention> {
+    let mask = FlashMask { dtype: DType::I8, batch: 1, heads: 4, queries: 512, density: None };
+    let mask = match name {
+        "fwd_mask" | "bwd_mask" => mask,
+        "fwd_bias" | "bwd_bias" => FlashMask { dtype: DType::BF16, heads: 1, ..mask },
+        "fwd_key_bias" | "bwd_key_bias" => FlashMask { dtype: DType::F32, heads: 1, queries: 1, ..mask },
+        _ => return None,
+    };
+    let segments = if mask.dtype == DType::BF16 { Segments::Packed } else { Segments::One };
+    Some(FlashAttention { mask: Some(mask), ..attention(segments) })
 }
 
 const GROUPED: Grouped = Grouped {
@@ -95,6 +108,11 @@ fn cases() -> Vec<Case> {
     let masked = "scale = 0.125 : f32, causal = true, window = 300 : i64";
     for (plain, gradient, segments) in [("fwd", "bwd", Segments::One), ("fwd_packed", "bwd_packed", Segments::Packed)] {
         let a = attention(segments);
+        add(composites::FLASH, masked, flash::decomposition(&a, plain));
+        add(composites::FLASH_BACKWARD, masked, flash::decomposition_of_gradient(&a, gradient));
+    }
+    for (plain, gradient) in [("fwd_mask", "bwd_mask"), ("fwd_bias", "bwd_bias"), ("fwd_key_bias", "bwd_key_bias")] {
+        let a = self::masked(plain).unwrap();
         add(composites::FLASH, masked, flash::decomposition(&a, plain));
         add(composites::FLASH_BACKWARD, masked, flash::decomposition_of_gradient(&a, gradient));
     }
@@ -257,7 +275,8 @@ fn kernels_give_what_their_decompositions_give() {
         let forward = match case.name {
             composites::FLASH_BACKWARD => {
                 let segments = if operands.len() > 6 { Segments::Packed } else { Segments::One };
-                let plain = flash::decomposition(&attention(segments), "forward").unwrap();
+                let attention = masked(&case.plain.name).unwrap_or_else(|| attention(segments));
+                let plain = flash::decomposition(&attention, "forward").unwrap();
                 let given = [&operands[..3], &operands[6..]].concat();
                 Some((3, run(&plain, &given)))
             }
@@ -295,6 +314,16 @@ fn kernels_give_what_their_decompositions_give() {
             let tables = grouped::visits(&GROUPED, &tiles, visits, "visits").unwrap();
             let sizes = operands.pop().unwrap();
             operands.splice(0..0, run(&tables, &[sizes]));
+        }
+        if let Some(attention) = masked(&case.plain.name) {
+            let pass = match case.name {
+                composites::FLASH => PassDirection::Forward,
+                _ => PassDirection::Backward,
+            };
+            let blocks = FlashBlockSizes::preferred(&attention, Generation::V5e, pass).unwrap();
+            let made = flash::mask_for(&attention, &blocks, pass, "mask").unwrap();
+            let mask = operands.pop().unwrap();
+            operands.splice(0..0, run(&made, &[mask]));
         }
         if case.name == composites::QUANTIZED_MATMUL {
             let codes = operands[1].dtype();

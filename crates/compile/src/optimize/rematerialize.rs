@@ -63,6 +63,8 @@ pub enum RematExtent {
     Everything,
     /// What is computed from scores: from matmuls whose results are larger than their factors.
     Scores,
+    /// What is computed from those, or from the experts that tokens chose (a `top_k`).
+    Experts,
 }
 
 /// A program that saves fewer activations.
@@ -189,8 +191,8 @@ impl Plan {
             let is_wanted = extent != RematExtent::Cheap || !is_matmul(func, stack.source);
             plan.dropped[n] = stack.reads.is_some() && !is_input && is_wanted;
         }
-        if extent == RematExtent::Scores {
-            plan.keep_all_but_scores(func);
+        if matches!(extent, RematExtent::Scores | RematExtent::Experts) {
+            plan.keep_all_but_scores(func, extent);
         }
         // What cannot be computed from the others stays, which may let others be computed.
         loop {
@@ -205,10 +207,10 @@ impl Plan {
 
     /// Of the stacks that may be dropped those stay that scores are not read for: the others are computed from scores without
     /// another matmul. Dropped one by one, since one of them may be computed from another.
-    fn keep_all_but_scores(&mut self, func: &Func) {
+    fn keep_all_but_scores(&mut self, func: &Func, extent: RematExtent) {
         let may = std::mem::replace(&mut self.dropped, vec![false; self.stacks.len()]);
         loop {
-            let found = (0..may.len()).find(|&n| may[n] && !self.dropped[n] && self.is_of_scores(func, n));
+            let found = (0..may.len()).find(|&n| may[n] && !self.dropped[n] && self.is_of_scores(func, n, extent));
             match found {
                 Some(n) => self.dropped[n] = true,
                 None => break,
@@ -216,11 +218,15 @@ impl Plan {
         }
     }
 
-    fn is_of_scores(&mut self, func: &Func, n: usize) -> bool {
+    fn is_of_scores(&mut self, func: &Func, n: usize, extent: RematExtent) -> bool {
         self.dropped[n] = true;
-        let needed = self.needed(func, n, RematExtent::Scores);
+        let needed = self.needed(func, n, extent);
         self.dropped[n] = false;
-        needed.is_some_and(|ops| ops.iter().any(|&id| has_grown(func, func.op(id))))
+        let is_wanted = |op: &Op| match extent {
+            RematExtent::Experts => is_of_experts(func, op),
+            _ => has_grown(func, op),
+        };
+        needed.is_some_and(|ops| ops.iter().any(|&id| is_wanted(func.op(id))))
     }
 
     /// The stack that holds a value and stays.
@@ -257,6 +263,7 @@ impl Plan {
                         RematExtent::Everything => false,
                         RematExtent::Cheap => is_costly(op),
                         RematExtent::Scores => is_costly(op) && !has_grown(func, op),
+                        RematExtent::Experts => is_costly(op) && !is_of_experts(func, op) && !has_shrunk(func, op),
                     };
                     if !may_repeat(op) || is_too_costly {
                         return None;
@@ -486,6 +493,19 @@ fn has_grown(func: &Func, op: &Op) -> bool {
     let elements = |value: Value| func.ty(value).as_tensor().and_then(|ty| ty.num_elements()).unwrap_or(u64::MAX);
     let read = op.operands.iter().fold(0u64, |sum, &value| sum.saturating_add(elements(value)));
     !dot.lhs_batching.is_empty() && elements(op.first_result) > read
+}
+
+/// Whether an op chooses experts, or is a matmul that may be one of them all: tokens, experts and features are axes of its result.
+fn is_of_experts(func: &Func, op: &Op) -> bool {
+    let rank = func.ty(op.first_result).as_tensor().map_or(0, |ty| ty.dims.len());
+    op.kind() == Some(OpKind::ChloTopK) || op.kind() == Some(OpKind::DotGeneral) && rank >= 4
+}
+
+/// Whether a matmul gives so few numbers that it costs little, as the router of experts does.
+fn has_shrunk(func: &Func, op: &Op) -> bool {
+    let elements = |value: Value| func.ty(value).as_tensor().and_then(|ty| ty.num_elements()).unwrap_or(u64::MAX);
+    let most = op.operands.iter().map(|&value| elements(value)).max().unwrap_or(0);
+    op.kind() == Some(OpKind::DotGeneral) && elements(op.first_result) <= most / 16
 }
 
 /// Whether a value is the result of something costly, as it is or moved.

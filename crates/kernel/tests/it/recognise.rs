@@ -207,6 +207,19 @@ fn experts_that_were_not_chosen_do_not_run() {
     assert!(!text.contains("1x256x4x256"), "{text}");
 }
 
+/// The same with SiLU and a residual, and gradients of tokens, router and all matrices.
+const EXPERTS_BACKWARD: &str = include_str!("../data/recognise/experts_backward.mlir");
+
+#[test]
+fn gradients_of_experts_are_of_chosen_ones() {
+    let (found, text) = experts(EXPERTS_BACKWARD);
+    assert_eq!(found, 1, "{text}");
+    // Three forward, one of the weighed gradient, two of tokens, three of matrices.
+    assert!(text.starts_with("2 of 4 experts, 256 tokens, 9 grouped matmuls with gradients"), "{text}");
+    let main = text.split("func.func private").next().unwrap();
+    assert!(!main.contains("x4x256xbf16") && !main.contains("4x128x1x256"), "{main}");
+}
+
 #[test]
 fn weights_that_are_not_chosen_stay() {
     // Indices that may be anything, another comparison, a maximum of weights, a bias that experts differ in.

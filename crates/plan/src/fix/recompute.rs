@@ -11,6 +11,11 @@ pub(crate) fn scores(program: &Program) -> Result<Option<Program>, Error> {
     again(program, RematExtent::Scores)
 }
 
+/// The program in which loops save nothing of experts and of what tokens chose; `None` where none does.
+pub(crate) fn experts(program: &Program) -> Result<Option<Program>, Error> {
+    again(program, RematExtent::Experts)
+}
+
 /// The program in which loops save no activations that cost no matmul; `None` where none does.
 pub(crate) fn cheap_activations(program: &Program) -> Result<Option<Program>, Error> {
     again(program, RematExtent::Cheap)

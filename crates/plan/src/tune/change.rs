@@ -152,11 +152,20 @@ fn chosen_experts(program: &Program, setting: &Setting) -> Attempt {
         return Ok(Err(PARTITIONED.into()));
     }
     let generation = setting.slice.generation();
-    let read = kernel::recognise_experts(program.verified().clone(), generation).map_err(Error::Kernel)?;
+    let find =
+        |program: &Program| kernel::recognise_experts(program.verified().clone(), generation).map_err(Error::Kernel);
+    let (mut read, mut how) = (find(program)?, "");
+    // What a loop saves of experts for the backward loop is computed there again, on the rows of chosen ones.
+    if let Some(again) = recompute::experts(program)? {
+        let found = find(&again)?;
+        if found.replaced > read.replaced {
+            (read, how) = (found, "; activations of experts are not saved any more");
+        }
+    }
     let Some(first) = read.found.first() else {
         return Ok(Err("no experts are weighed by one-hot vectors of a top_k".into()));
     };
-    let detail = format!("{} mixtures ({first})", read.found.len());
+    let detail = format!("{} mixtures ({first}), {} matmuls replaced{how}", read.found.len(), read.replaced);
     Ok(Ok(Changed { program: Program::from_module(read.module), detail }))
 }
 
@@ -274,6 +283,19 @@ mod tests {
         assert!(changed.detail.contains("not saved any more"), "{}", changed.detail);
         let text = hlo::text::print(changed.program.module());
         assert!(!text.contains("2x1x2x2x128x128"), "weights of layers are still stacked: {text}");
+    }
+
+    /// Gradients of scanned layers of experts, the two best of four.
+    const SCANNED_EXPERTS: &str = include_str!("../../tests/data/experts_scanned.mlir");
+
+    #[test]
+    fn saved_activations_of_experts_are_computed_again() {
+        let setting = Setting { slice: "v6e-1".parse().unwrap(), fits: false };
+        let program = program(SCANNED_EXPERTS);
+        let changed = chosen_experts(&program, &setting).unwrap().unwrap_or_else(|reason| panic!("{reason}"));
+        assert!(changed.detail.contains("8 matmuls replaced; activations of experts"), "{}", changed.detail);
+        let text = hlo::text::print(changed.program.module());
+        assert!(!text.contains("2x1x256x4x256"), "activations of experts are still stacked: {text}");
     }
 
     #[test]

@@ -98,12 +98,17 @@ fn masks_of_arguments_give_the_same_results() {
 #[test]
 fn chosen_experts_give_the_same_results() {
     let backend = Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu)).unwrap();
-    let before = Program::read(include_bytes!("../../../kernel/tests/data/recognise/experts.mlir").to_vec()).unwrap();
-    let found = kernel::recognise_experts(before.verified().clone(), Generation::V6e).unwrap();
-    assert_eq!(found.found.len(), 1);
-    let after = Program::from_module(found.module);
-    let moved = compare_programs(&backend, &before, &after, &samples(&before, 0.3)).unwrap();
-    assert!(moved.iter().all(|result| result.is_finite && result.deviation <= 0.03), "{moved:?}");
+    let forward = include_str!("../../../kernel/tests/data/recognise/experts.mlir");
+    let backward = include_str!("../../../kernel/tests/data/recognise/experts_backward.mlir");
+    let wide = backward.replace("xbf16>", "xf32>").replace("tensor<bf16>", "tensor<f32>");
+    for (text, replaced, tolerance) in [(forward, 1, 0.03), (backward, 7, 0.03), (wide.as_str(), 7, 1e-3)] {
+        let before = Program::read(text.as_bytes().to_vec()).unwrap();
+        let found = kernel::recognise_experts(before.verified().clone(), Generation::V6e).unwrap();
+        assert_eq!((found.found.len(), found.replaced), (1, replaced), "{:?}", found.found);
+        let after = Program::from_module(found.module);
+        let moved = compare_programs(&backend, &before, &after, &samples(&before, 0.3)).unwrap();
+        assert!(moved.iter().all(|result| result.is_finite && result.deviation <= tolerance), "{moved:?}");
+    }
 }
 
 /// Losses as JAX exports them with gradients of hidden states and weight: rows of 64 in bf16 or f32, a vocabulary of 384.
