@@ -69,7 +69,9 @@ fn masks_of_arguments_give_the_same_results() {
     let backend = Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu)).unwrap();
     for (name, text) in MASKS {
         let wide = text.replace("xbf16>", "xf32>").replace("tensor<bf16>", "tensor<f32>");
-        for (text, tolerance) in [(text, 0.03), (wide.as_str(), 1e-4)] {
+        // Some matmuls are asked to round f32 to bf16.
+        let is_rounded = text.contains("lhs_precision_type = bf16");
+        for (text, tolerance) in [(text, 0.03), (wide.as_str(), if is_rounded { 0.01 } else { 1e-4 })] {
             let before = Program::read(text.as_bytes().to_vec()).unwrap();
             let found = kernel::recognise(before.verified().clone(), Generation::V5e).unwrap();
             assert!(found.found.len() == 1 && found.found[0].has_backward, "{name}: {:?}", found.left);
