@@ -124,6 +124,7 @@ impl FlashBlockSizes {
     ) -> Option<FlashBlockSizes> {
         // Scores of larger blocks leave no room for anything else in the memory of v4.
         let (q_most, kv_most) = match (generation, pass) {
+            (Generation::V4, PassDirection::Backward) if attention.mask.is_some() => (256, 128),
             (Generation::V4, _) => (256, 256),
             (Generation::V6e, PassDirection::Forward) => (1024, 512),
             _ => (512, 512),
