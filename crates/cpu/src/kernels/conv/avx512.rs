@@ -110,6 +110,7 @@ unsafe fn block<const M: usize, const V: usize, const NEAR: bool>(b: &Block<'_, 
 /// The same address, of which the compiler does not know how far it is from others: it would make each from the one before
 /// in every step, and the core cannot start that many instructions beside the multiply-adds.
 #[inline(always)]
+#[allow(clippy::pointers_in_nomem_asm_block)] // What it points to is not read.
 fn unrelated(mut at: *const f32) -> *const f32 {
     // SAFETY: no instruction at all.
     unsafe { std::arch::asm!("/* {0} */", inout(reg) at, options(pure, nomem, nostack, preserves_flags)) };

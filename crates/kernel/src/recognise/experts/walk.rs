@@ -227,7 +227,7 @@ impl<'a> Walk<'a> {
         (tokens.len() == self.tokens.len() && self.is_plain(op) && result.dims.len() == 3).then_some(())?;
         let dims = [0, 1].map(|n| self.dims(op.operands[n]).unwrap_or_default());
         let (free_ours, free_other) = (free(dot, side, dims[side].len()), free(dot, other, dims[other].len()));
-        let pairs: Vec<(usize, usize)> = match (&ours.batching[..], &free_ours[..]) {
+        let pairs: Vec<(usize, usize)> = match (ours.batching, &free_ours[..]) {
             // The other factor is the same for all experts.
             ([], &[a, b]) => vec![(a, b), (b, a)],
             (&[expert], &[feature]) => vec![(usize::try_from(expert).ok()?, feature)],
