@@ -142,21 +142,8 @@ impl Partitioner<'_> {
     pub(super) fn manual_computation(&mut self, op: &Op, depth: usize) -> Result<(), Violation> {
         let func = self.func;
         let &[region] = &op.regions[..] else { return Err(give_up("a computation without a region")) };
-        let list = |name: &str| match op.attr(name) {
-            Some(Attr::Sdy(attr)) => match &**attr {
-                SdyAttr::ShardingPerValue(list) => list.clone(),
-                _ => Vec::new(),
-            },
-            _ => Vec::new(),
-        };
-        let names = match op.attr("manual_axes") {
-            Some(Attr::Sdy(attr)) => match &**attr {
-                SdyAttr::ManualAxes(names) => names.clone(),
-                _ => Vec::new(),
-            },
-            _ => Vec::new(),
-        };
-        let (before, after) = (list("in_shardings"), list("out_shardings"));
+        let names = manual_axes(op);
+        let (before, after) = (shardings(op, "in_shardings"), shardings(op, "out_shardings"));
         if before.len() != op.operands.len() || after.len() != op.num_results as usize {
             return Err(give_up("not one sharding for each value"));
         }
@@ -249,5 +236,27 @@ impl Partitioner<'_> {
             unreduced: keep(&sharding.unreduced),
         };
         self.held(&sharding, &sizes)
+    }
+}
+
+/// The shardings of a manual computation's operands or results.
+pub(crate) fn shardings(op: &Op, name: &str) -> Vec<TensorSharding> {
+    match op.attr(name) {
+        Some(Attr::Sdy(attr)) => match &**attr {
+            SdyAttr::ShardingPerValue(list) => list.clone(),
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// The axes along which a manual computation is written for one partition.
+pub(crate) fn manual_axes(op: &Op) -> Vec<String> {
+    match op.attr("manual_axes") {
+        Some(Attr::Sdy(attr)) => match &**attr {
+            SdyAttr::ManualAxes(names) => names.clone(),
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
     }
 }

@@ -17,6 +17,7 @@ use std::collections::{HashMap, HashSet};
 use tensor::DType;
 
 use self::digits::{Digit, Held, ordered};
+pub(crate) use self::flow::{manual_axes, shardings};
 use self::plan::Splits;
 pub(crate) use self::plan::{fold_of, ints};
 use crate::build::FuncBuilder;

@@ -13,15 +13,15 @@ mod ops;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use self::axes::{Axes, AxisSet};
 use crate::build::FuncBuilder;
-use crate::ir::sdy::{SdyAttr, TensorSharding};
+use crate::ir::sdy::TensorSharding;
 use crate::ir::{Attr, Attrs, Func, Module, Op, OpId, OpKind, OpName, Region, TensorType, Type, Value};
 use crate::ops::Violation;
-use crate::partition::{copy_region, give_up};
+use crate::partition::{copy_region, give_up, manual_axes, shardings};
 use crate::passes::{self, Partitioned};
 use crate::verify::{Verified, verify};
 
@@ -42,56 +42,50 @@ pub fn unite(
     keep_composites: &[&str],
 ) -> Result<Verified, String> {
     let mut module = module;
-    let mut given_up: HashSet<String> = HashSet::new();
-    loop {
-        let Some(func) = module.func(entry) else { return Ok(module) };
-        // Inner ones first: the outer one is then free of them.
+    // Inner ones first: the outer ones are then free of them, and follow in the next round.
+    for _ in 0..MAX_DEPTH {
+        let Some(func) = module.func(entry) else { break };
         let is_manual = |id: &OpId| func.op(*id).kind() == Some(OpKind::SdyManualComputation);
-        let candidates: Vec<OpId> = func.walk().into_iter().filter(is_manual).collect();
-        let mut written = None;
-        for &id in candidates.iter().rev() {
+        let mut uses = HashMap::new();
+        for value in func.ops.iter().flat_map(|op| &op.operands) {
+            *uses.entry(*value).or_insert(0) += 1;
+        }
+        let mut written = Vec::new();
+        for id in func.walk().into_iter().filter(is_manual) {
             let name = format!("{entry}.manual{}", func.op(id).first_result.0);
-            if given_up.contains(&name) || module.func(&name).is_some() {
-                continue;
-            }
-            match computation(&module, func, id, &name, num_partitions) {
-                Ok(body) => {
-                    written = Some((id, body));
-                    break;
-                }
-                Err(_) => {
-                    given_up.insert(name);
-                }
+            if module.func(&name).is_none()
+                && let Ok(body) = computation(&module, func, (id, &uses), &name, num_partitions)
+            {
+                written.push((id, body));
             }
         }
-        let Some((id, body)) = written else { return Ok(module) };
-        module = inlined(module, entry, id, body, keep_composites)?;
-        // Numbers of values have changed.
-        given_up.clear();
-        let left = module.func(entry).map_or(0, |func| func.ops.iter().filter(|op| is_manual_op(op)).count());
-        if left >= candidates.len() {
-            return Err("a manual computation that was rewritten is still there".into());
+        if written.is_empty() {
+            break;
         }
+        module = inlined(module, entry, written, keep_composites)?;
     }
+    Ok(module)
 }
 
-fn is_manual_op(op: &Op) -> bool {
-    op.kind() == Some(OpKind::SdyManualComputation)
-}
-
-/// The program with an op replaced by the body of a function.
-fn inlined(module: Verified, entry: &str, id: OpId, body: Func, keep_composites: &[&str]) -> Result<Verified, String> {
+/// The program with ops replaced by the bodies of functions.
+fn inlined(
+    module: Verified,
+    entry: &str,
+    written: Vec<(OpId, Func)>,
+    keep_composites: &[&str],
+) -> Result<Verified, String> {
     let mut module = module.into_inner();
-    let callee = Attr::Symbol(body.name.clone());
     for func in module.funcs.iter_mut().filter(|func| *func.name == *entry) {
-        let op = func.op_mut(id);
-        op.name = OpName::Known(OpKind::FuncCall);
-        op.attrs = Attrs::new();
-        op.attrs.set("callee", callee.clone());
-        op.regions = Vec::new();
+        for (id, body) in &written {
+            let op = func.op_mut(*id);
+            op.name = OpName::Known(OpKind::FuncCall);
+            op.attrs = Attrs::new();
+            op.attrs.set("callee", Attr::Symbol(body.name.clone()));
+            op.regions = Vec::new();
+        }
         func.renumber();
     }
-    module.funcs.push(body);
+    module.funcs.extend(written.into_iter().map(|(_, body)| body));
     let module = verify(module).map_err(|error| error.to_string())?;
     let options = passes::Options { partitioned: Partitioned::Yes, keep_composites, ..passes::Options::default() };
     let inlined = passes::apply(module, &[passes::INLINE, passes::DCE], &options);
@@ -99,7 +93,13 @@ fn inlined(module: Verified, entry: &str, id: OpId, body: Func, keep_composites:
 }
 
 /// The body of a manual computation as a function of whole arrays.
-fn computation(module: &Module, func: &Func, id: OpId, name: &str, partitions: usize) -> Result<Func, Violation> {
+fn computation(
+    module: &Module,
+    func: &Func,
+    (id, uses): (OpId, &HashMap<Value, usize>),
+    name: &str,
+    partitions: usize,
+) -> Result<Func, Violation> {
     let op = func.op(id);
     let &[region] = &op.regions[..] else { return Err(give_up("a computation without a region")) };
     let (before, after) = (shardings(op, "in_shardings"), shardings(op, "out_shardings"));
@@ -108,10 +108,6 @@ fn computation(module: &Module, func: &Func, id: OpId, name: &str, partitions: u
         return Err(give_up("not one sharding for each value"));
     }
     let axes = Axes::of(module, before.iter().chain(&after), &manual_axes(op), partitions)?;
-    let mut uses = HashMap::new();
-    for value in func.ops.iter().flat_map(|op| &op.operands) {
-        *uses.entry(*value).or_insert(0) += 1;
-    }
     let out = FuncBuilder::new(Arc::<str>::from(name));
     let mut united = Uniter { func, out, axes, uses, known: HashMap::new(), along: HashMap::new() };
     for ((&operand, sharding), &argument) in op.operands.iter().zip(&before).zip(&arguments) {
@@ -129,26 +125,6 @@ fn computation(module: &Module, func: &Func, id: OpId, name: &str, partitions: u
     Ok(united.out.finish(&results))
 }
 
-fn shardings(op: &Op, name: &str) -> Vec<TensorSharding> {
-    match op.attr(name) {
-        Some(Attr::Sdy(attr)) => match &**attr {
-            SdyAttr::ShardingPerValue(list) => list.clone(),
-            _ => Vec::new(),
-        },
-        _ => Vec::new(),
-    }
-}
-
-fn manual_axes(op: &Op) -> Vec<String> {
-    match op.attr("manual_axes") {
-        Some(Attr::Sdy(attr)) => match &**attr {
-            SdyAttr::ManualAxes(names) => names.clone(),
-            _ => Vec::new(),
-        },
-        _ => Vec::new(),
-    }
-}
-
 /// What all partitions hold of a value: one array, with a leading dimension for each axis of `along`, major to minor.
 #[derive(Clone, Copy, Debug)]
 struct Many {
@@ -161,7 +137,7 @@ struct Uniter<'m> {
     out: FuncBuilder,
     axes: Axes,
     /// How often a value is read.
-    uses: HashMap<Value, usize>,
+    uses: &'m HashMap<Value, usize>,
     known: HashMap<Value, Many>,
     /// Along which axes partitions hold different numbers of a value.
     along: HashMap<Value, AxisSet>,
