@@ -309,6 +309,13 @@ impl Compiled {
     /// Compiles a verified program.
     pub fn from_module(cpu: &Arc<Cpu>, module: Verified, options: &EngineOptions<'_>) -> Result<Compiled, Error> {
         let spread = options.spread;
+        let module = match spread.num_partitions {
+            2.. if hlo::gspmd::has_local_parts(&module) => {
+                hlo::gspmd::with_manual_computations(&module, spread.num_partitions as u64)
+                    .map_err(|what| Error::Unsupported { what })?
+            }
+            _ => module,
+        };
         let module = lower::name_composites(module)?;
         let func = match options.entry {
             Some(name) => module.func(name),

@@ -14,6 +14,7 @@ mod build;
 pub mod bytecode;
 pub mod cost;
 mod error;
+pub mod gspmd;
 mod ir;
 pub mod ops;
 mod partition;
@@ -34,7 +35,7 @@ pub use ir::{
 };
 pub use ops::OpClass;
 pub use partition::{combine_all_reduces, partition};
-pub use propagate::{PropagatedShardings, propagate};
+pub use propagate::{PropagatedShardings, propagate, propagate_values};
 pub use read::read;
 pub use unite::unite;
 pub use verify::{Processes, Verified, findings, unsupported_by_tpu, verify};

@@ -45,7 +45,7 @@ pub fn propagate(module: &Module, entry: &Func) -> PropagatedShardings {
 
 /// Propagates through a module to every value of one of its functions that is split; `None` for a program that is too large. What
 /// functions that it calls compute has no value here.
-pub(crate) fn propagate_values(module: &Module, entry: &Func) -> Option<HashMap<Value, TensorSharding>> {
+pub fn propagate_values(module: &Module, entry: &Func) -> Option<HashMap<Value, TensorSharding>> {
     let mut graph = Graph::new(module, entry)?;
     flow::run(&mut graph);
     let values = graph.values.iter().filter_map(|(&value, &place)| Some((value, sharding(&graph, place?)?)));
