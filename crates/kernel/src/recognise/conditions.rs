@@ -7,7 +7,7 @@ use hlo::{Definition, Func, Keyword, Op, OpKind, Value};
 
 use super::layout::{Label, Labels, Layout};
 use super::mask::{BIAS, Evaluator, LOW, MaskForm, MaskOf, Visible, visible, visible_blocks};
-use super::ops::unpermuted;
+use super::ops::{is_constraint, unpermuted};
 use super::site::{Applied, Site};
 use crate::call::static_spec;
 
@@ -36,6 +36,7 @@ pub(super) enum Unseen {
 }
 
 /// All masks of an attention.
+#[derive(Clone)]
 pub(super) struct Conditions {
     pub(super) seen: Visible,
     /// Labels of the queries that masks tell apart, or all.
@@ -70,6 +71,13 @@ impl Conditions {
         let ids = self.ids.iter().flat_map(|(q, k)| [q, k]);
         let others = [&self.of_queries, &self.of_keys, &self.kept, &self.added];
         ids.chain(others.into_iter().flatten()).map(|part| part.value)
+    }
+
+    /// The parts that operands are made of.
+    pub(super) fn parts_mut(&mut self) -> impl Iterator<Item = &mut MaskPart> {
+        let ids = self.ids.iter_mut().flat_map(|(q, k)| [q, k]);
+        let others = [&mut self.of_queries, &mut self.of_keys, &mut self.kept, &mut self.added];
+        ids.chain(others.into_iter().flatten())
     }
 
     /// In words, behind what is known of positions.
@@ -191,6 +199,7 @@ fn view(func: &Func, labels: &mut Labels, op: &Op, kind: OpKind, layout: &Layout
     let (from, to) = (static_spec(func.ty(operand))?, static_spec(func.ty(op.first_result))?);
     let above = match kind {
         OpKind::Convert if from.dtype.is_float() && to.dtype.is_float() => layout.clone(),
+        _ if is_constraint(op) => layout.clone(),
         OpKind::Transpose => unpermuted(op, layout)?,
         OpKind::Reshape => labels.reshaped(layout, &from.dims)?,
         OpKind::BroadcastInDim => {
@@ -239,10 +248,12 @@ fn ids(func: &Func, labels: &mut Labels, part: &MaskPart) -> Option<[(Value, Lay
     Some([root(a), root(b)])
 }
 
-/// Labels along which a part varies.
-fn axes(labels: &Labels, part: &MaskPart) -> Vec<Label> {
-    let varying = part.layout.iter().zip(&part.varies).filter(|(_, varies)| **varies);
-    varying.flat_map(|(of, _)| labels.leaves(of)).collect()
+impl MaskPart {
+    /// Labels along which it varies.
+    pub(super) fn axes(&self, labels: &Labels) -> Vec<Label> {
+        let varying = self.layout.iter().zip(&self.varies).filter(|(_, varies)| **varies);
+        varying.flat_map(|(of, _)| labels.leaves(of)).collect()
+    }
 }
 
 fn whole(func: &Func, value: Value, layout: Layout) -> MaskPart {
@@ -264,7 +275,7 @@ pub(super) fn conditions(func: &Func, site: &mut Site) -> Result<Conditions, Str
     let (batch, queries, keys) = (labels.leaves(&site.batch), labels.leaves(&site.queries), labels.leaves(&site.keys));
     let size = |of: &[Label]| of.iter().map(|&label| labels.size(label)).product::<usize>();
     let mut used: Vec<Label> = Vec::new();
-    for label in parts.iter().flat_map(|part| axes(labels, part)).filter(|label| queries.contains(label)) {
+    for label in parts.iter().flat_map(|part| part.axes(labels)).filter(|label| queries.contains(label)) {
         if !used.contains(&label) {
             used.push(label);
         }
@@ -276,7 +287,7 @@ pub(super) fn conditions(func: &Func, site: &mut Site) -> Result<Conditions, Str
         _ => return Err("masks tell different axes of the queries apart".into()),
     };
     let is_within = |part: &MaskPart, allowed: &[&[Label]]| {
-        axes(labels, part).iter().all(|label| allowed.iter().any(|of| of.contains(label)))
+        part.axes(labels).iter().all(|label| allowed.iter().any(|of| of.contains(label)))
     };
     // Sequences are what conditions on one key or query tell apart; heads are another axis.
     let is_of_segments = |n: usize, part: &MaskPart| {
@@ -284,7 +295,7 @@ pub(super) fn conditions(func: &Func, site: &mut Site) -> Result<Conditions, Str
     };
     let told: Vec<Label> = (0..parts.len())
         .filter(|&n| !parts[n].is_static && parts[n].form != MaskForm::Added && is_of_segments(n, &parts[n]))
-        .flat_map(|n| axes(labels, &parts[n]))
+        .flat_map(|n| parts[n].axes(labels))
         .collect();
     let heads: Vec<Label> = batch.iter().rev().copied().find(|label| !told.contains(label)).into_iter().collect();
     let sequences: Vec<Label> = batch.iter().copied().filter(|label| !heads.contains(label)).collect();

@@ -10,6 +10,7 @@ pub(super) type Label = usize;
 /// For each dimension the labels it runs over.
 pub(super) type Layout = Vec<Vec<Label>>;
 
+#[derive(Clone, Debug)]
 struct Axis {
     size: usize,
     /// What stands for it: the labels it was cut into, or the one it turned out to be.
@@ -18,7 +19,7 @@ struct Axis {
 }
 
 /// The labels of one attention.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Labels {
     axes: Vec<Axis>,
 }
@@ -44,6 +45,13 @@ impl Labels {
 
     pub(super) fn size(&self, label: Label) -> usize {
         self.axes.get(label).map_or(1, |axis| axis.size)
+    }
+
+    /// Has one of so many equal parts of a label in its place.
+    pub(super) fn divide(&mut self, label: Label, parts: usize) {
+        if let Some(axis) = self.axes.get_mut(label) {
+            axis.size /= parts.max(1);
+        }
     }
 
     pub(super) fn is_open(&self, label: Label) -> bool {

@@ -5,12 +5,16 @@
 //! last op stays as it is, with a reason.
 
 mod conditions;
+mod devices;
 mod experts;
 mod layout;
 mod loss;
+mod manual;
 mod mask;
 mod operands;
 mod ops;
+mod passes;
+mod plan;
 mod polynomial;
 mod site;
 mod write;
@@ -22,11 +26,14 @@ use hlo::passes::{DCE, Options, Partitioned};
 use hlo::{Func, Module, OpKind, Region, Value, Verified};
 
 use crate::error::Error;
+use devices::Devices;
 pub use experts::{RecognisedExperts, recognise_experts};
 pub use loss::{LossForm, RecognisedLosses, recognise_losses};
 use ops::Ops;
+use passes::write;
+use plan::{Plan, plan};
 use site::follow;
-use write::{Decompositions, Plan, plan, write};
+use write::Decompositions;
 
 /// A program in which attention is written as composites.
 #[derive(Clone, Debug)]
@@ -57,8 +64,9 @@ pub fn recognise(module: Verified, generation: Generation) -> Result<Recognised,
     let mut module = module.into_inner();
     let mut decompositions = Decompositions::new("found");
     let (mut found, mut left) = (Vec::new(), HashMap::<String, usize>::new());
+    let devices = Devices::of(&module);
     for func in &mut module.funcs {
-        for (region, plans) in plans(func, generation, &mut left) {
+        for (region, plans) in plans(func, (generation, &devices), &mut left) {
             let mut replaced: Vec<(Value, Value)> = Vec::new();
             for plan in &plans {
                 replaced.extend(write(func, region, plan, &mut decompositions)?);
@@ -97,7 +105,11 @@ fn finished(
 }
 
 /// The attentions of a function, by region.
-fn plans(func: &Func, generation: Generation, left: &mut HashMap<String, usize>) -> Vec<(Region, Vec<Plan>)> {
+fn plans(
+    func: &Func,
+    (generation, devices): (Generation, &Devices),
+    left: &mut HashMap<String, usize>,
+) -> Vec<(Region, Vec<Plan>)> {
     let mut all = Vec::new();
     for (n, data) in func.regions.iter().enumerate() {
         if !data.ops.iter().any(|&id| func.op(id).kind() == Some(OpKind::DotGeneral)) {
@@ -107,7 +119,9 @@ fn plans(func: &Func, generation: Generation, left: &mut HashMap<String, usize>)
         let mut plans = Vec::new();
         for &position in ops.matmuls() {
             let planned = match follow(&ops, position) {
-                Ok(site) => plan(&ops, site, position, generation),
+                Ok(site) => devices
+                    .around(func, Region(n as u32))
+                    .and_then(|mesh| plan(&ops, site, position, (generation, mesh))),
                 Err(Some(reason)) => Err(reason),
                 Err(None) => continue,
             };

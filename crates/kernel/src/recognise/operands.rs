@@ -47,21 +47,25 @@ pub(super) fn flash_mask(
 
 /// Which of the axes a part varies along.
 fn told(labels: &Labels, part: &MaskPart, order: &Order) -> [bool; 4] {
-    let varying = part.layout.iter().zip(&part.varies).filter(|(_, varies)| **varies);
-    let have: Vec<Label> = varying.flat_map(|(of, _)| labels.leaves(of)).collect();
+    let have = part.axes(labels);
     [0, 1, 2, 3].map(|axis| order[axis].iter().any(|label| have.contains(label)))
 }
 
 impl Writer<'_> {
-    /// A part with all axes in order, of size 1 where it does not vary.
-    fn part(&mut self, labels: &Labels, part: &MaskPart, order: &Order) -> Option<Value> {
-        let dims = static_spec(self.func.ty(part.value))?.dims;
+    /// A part of size 1 along dimensions where it does not vary.
+    pub(super) fn told_apart(&mut self, part: &MaskPart) -> Value {
+        let dims = static_spec(self.func.ty(part.value)).map_or_else(Vec::new, |spec| spec.dims);
         let mut value = part.value;
-        for (axis, _) in part.varies.iter().enumerate().filter(|(axis, varies)| !**varies && dims[*axis] > 1) {
+        for axis in (0..dims.len()).filter(|&axis| dims[axis] > 1 && part.varies.get(axis) == Some(&false)) {
             value = self.cut(value, axis, 0..1);
         }
-        let varying = part.layout.iter().zip(&part.varies).filter(|(_, varies)| **varies);
-        let have: Vec<Label> = varying.flat_map(|(of, _)| labels.leaves(of)).collect();
+        value
+    }
+
+    /// A part with all axes in order, of size 1 where it does not vary.
+    fn part(&mut self, labels: &Labels, part: &MaskPart, order: &Order) -> Option<Value> {
+        let value = self.told_apart(part);
+        let have = part.axes(labels);
         let told = told(labels, part, order);
         let want: Vec<Label> = (0..4).filter(|&n| told[n]).flat_map(|n| order[n].clone()).collect();
         let sizes = |of: &[Label]| of.iter().map(|&label| labels.size(label)).collect::<Vec<_>>();

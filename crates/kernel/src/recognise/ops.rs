@@ -136,6 +136,15 @@ pub(super) fn reducer(func: &Func, op: &Op) -> Option<OpKind> {
     folds.then(|| body.kind())?
 }
 
+/// Whether an op says how a value is split, and gives it on.
+pub(super) fn is_constraint(op: &Op) -> bool {
+    match op.kind() {
+        Some(OpKind::SdyShardingConstraint) => true,
+        Some(OpKind::CustomCall) => op.attr("call_target_name").and_then(Attr::as_str) == Some("Sharding"),
+        _ => false,
+    }
+}
+
 /// Whether a matmul may be computed in the precision of kernels: its own is the default.
 pub(super) fn is_default_precision(op: &Op) -> bool {
     match op.attr("precision_config") {

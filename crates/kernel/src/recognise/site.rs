@@ -11,7 +11,7 @@ use hlo::{Attr, Definition, Keyword, Op, OpKind, Value};
 
 use super::layout::{Label, Labels, Layout};
 use super::mask::{Evaluator, LOW, MaskForm};
-use super::ops::{Numbers, Ops, free, free_dims, permuted, pick, reducer, result_layout, unpermuted};
+use super::ops::{Numbers, Ops, free, free_dims, is_constraint, permuted, pick, reducer, result_layout, unpermuted};
 use super::polynomial::{Polynomial, same_factor};
 use crate::call::static_spec;
 
@@ -231,6 +231,7 @@ impl<'a> Walk<'a> {
         }
         let known = match kind {
             OpKind::Transpose | OpKind::Reshape | OpKind::BroadcastInDim | OpKind::Convert => self.viewed(op, kind)?,
+            _ if is_constraint(op) => self.known.get(op.operands.first()?)?.clone(),
             OpKind::Reduce => self.reduced(op)?,
             OpKind::Select => self.selected(op)?,
             OpKind::Exponential => self.exponential(op)?,
@@ -383,6 +384,7 @@ impl<'a> Walk<'a> {
         for (op, result) in chain.into_iter().rev() {
             layout = match op.kind()? {
                 OpKind::Convert => layout,
+                _ if is_constraint(op) => layout,
                 OpKind::Transpose => permuted(op, &layout)?,
                 _ => {
                     let dims = self.dims(result)?;
@@ -402,6 +404,7 @@ impl<'a> Walk<'a> {
         let (from, to) = (static_spec(func.ty(operand))?, static_spec(func.ty(value))?);
         let is_view = match op.kind()? {
             OpKind::Transpose | OpKind::Reshape => true,
+            _ if is_constraint(op) => true,
             OpKind::Convert => from.dtype.is_float() && to.dtype.is_float(),
             OpKind::BroadcastInDim => {
                 let dims = op.attr("broadcast_dimensions")?.as_i64s()?;
@@ -607,6 +610,7 @@ impl<'a> Walk<'a> {
     fn above(&mut self, op: &Op, operand: Value, layout: &Layout) -> Option<Layout> {
         Some(match op.kind()? {
             OpKind::Convert => layout.clone(),
+            _ if is_constraint(op) => layout.clone(),
             OpKind::Transpose => unpermuted(op, layout)?,
             _ => {
                 let dims = self.dims(operand)?;

@@ -1,211 +1,24 @@
-//! Writes an attention that was understood as composites, and puts their results in place of the matmuls'.
+//! Writes ops and composites, with the functions that composites are decomposed into.
 
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use chips::Generation;
 use hlo::{
     Attr, Attrs, Definition, Dense, DenseData, Func, NewOp, OpId, OpKind, OpName, Region, Type, Value, Visibility,
 };
 use tensor::{DType, Spec};
 
-use super::conditions::{Conditions, Unseen, conditions};
 use super::layout::{Label, Labels, Layout};
-use super::mask::Visible;
-use super::operands::{flash_mask, gradient_of_mean, mean_of_values, operands};
-use super::ops::{Ops, is_default_precision};
-use super::site::{Part, Side, Site};
 use crate::call::{static_spec, tensor_type};
-use crate::composites::{FLASH, FLASH_BACKWARD, FlashAttributes};
 use crate::error::Error;
 use crate::kernels;
-use crate::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, PassDirection, Segments};
 
 /// The axis of positions in arrays of the kernel.
 const POSITIONS: usize = 2;
 
 /// The four axes of an array of the kernel, outermost labels first.
 pub(super) type Order = [Vec<Label>; 4];
-
-/// An attention as it is to be written.
-pub(super) struct Plan {
-    site: Site,
-    attention: FlashAttention,
-    conditions: Conditions,
-    /// Of scores.
-    mask_order: Order,
-    q_order: Order,
-    kv_order: Order,
-    v_order: Order,
-    out_order: Order,
-    /// Queries and keys before they were padded.
-    lengths: (usize, usize),
-    /// The op before which the forward pass goes.
-    forward: OpId,
-    /// The op before which the backward pass goes, where there is one.
-    backward: Option<OpId>,
-}
-
-impl Plan {
-    /// How many matmuls of the backward pass it replaces.
-    pub(super) fn has_backward(&self) -> bool {
-        self.backward.is_some()
-    }
-
-    pub(super) fn describe(&self) -> String {
-        let a = &self.attention;
-        let mask = match (a.causality, a.window) {
-            (Causality::Full, _) => "full".to_owned(),
-            (Causality::Causal, None) => "causal".to_owned(),
-            (Causality::Causal, Some(window)) => format!("window of {window}"),
-        };
-        let others = self.conditions.describe();
-        format!(
-            "{} × {} heads ({} KV), {} queries, {} keys, depth {}, {}, {mask}{others}",
-            a.batch, a.q_heads, a.kv_heads, self.lengths.0, self.lengths.1, a.depth, a.dtype
-        )
-    }
-}
-
-/// Decides how an attention is written; the reason where no kernel takes it.
-pub(super) fn plan(ops: &Ops<'_>, mut site: Site, position: usize, generation: Generation) -> Result<Plan, String> {
-    let func = ops.func;
-    let found = conditions(func, &mut site)?;
-    let side = |side: Side| site.sides.get(&side).ok_or_else(|| "an array of the attention is not known".to_owned());
-    let (q, k, v) = (side(Side::Queries)?, side(Side::Keys)?, side(Side::Values)?);
-    let spec = |value: Value| static_spec(func.ty(value)).ok_or_else(|| "sizes change".to_owned());
-    let dtype = spec(q.0)?.dtype;
-    if spec(k.0)?.dtype != dtype || spec(v.0)?.dtype != dtype {
-        return Err("queries, keys and values differ in their types".into());
-    }
-    let matmuls = site.given.iter().map(|given| given.position).chain([position]);
-    if dtype == DType::F32 && !matmuls.into_iter().all(|n| is_default_precision(func.op(ops.order[n]))) {
-        return Err("its matmuls ask for more than the default precision".into());
-    }
-    let labels = &site.labels;
-    let queries = labels.leaves(&site.queries);
-    let (keys, depth, columns) = (labels.leaves(&site.keys), labels.leaves(&site.depth), labels.leaves(&site.columns));
-    let size = |of: &[Label]| of.iter().map(|&label| labels.size(label)).product::<usize>();
-    if size(&depth) != size(&columns) {
-        return Err("heads of keys and values differ in size".into());
-    }
-    // Queries that masks do not tell apart are heads that share keys.
-    let group: Vec<Label> = queries.iter().copied().filter(|label| !found.rows.contains(label)).collect();
-    let (rows, rest, heads) = (found.rows.clone(), found.sequences.clone(), found.heads.clone());
-    let (causality, window) = match found.seen {
-        Visible::All => (Causality::Full, None),
-        Visible::Causal { window } => (Causality::Causal, window),
-    };
-    let lengths = (size(&rows), size(&keys));
-    let (q_len, kv_len, segments) = padded(lengths, causality, &found)?;
-    let q_heads = [heads.clone(), group.clone()].concat();
-    let mask_order = [rest.clone(), q_heads.clone(), rows.clone(), keys.clone()];
-    let types: Vec<DType> =
-        found.added.iter().filter_map(|part| spec(part.value).ok()).map(|spec| spec.dtype).collect();
-    let mask = flash_mask(labels, &found, &mask_order, &types, q_len);
-    let attention = FlashAttention {
-        batch: size(&rest),
-        q_heads: size(&heads) * size(&group),
-        kv_heads: size(&heads),
-        q_len,
-        kv_len,
-        depth: size(&depth),
-        dtype,
-        scale: site.scale as f32,
-        causality,
-        window,
-        segments,
-        mask,
-    };
-    let has_backward = !site.gradient_matmuls.is_empty();
-    let forward = place(ops, &site, &found, Pass::Forward)?;
-    let backward = if has_backward { Some(place(ops, &site, &found, Pass::Backward)?) } else { None };
-    if backward.is_some_and(|backward| backward < forward) {
-        return Err("its gradients are computed before its output".into());
-    }
-    takes(&attention, PassDirection::Forward, generation)?;
-    if has_backward {
-        takes(&attention, PassDirection::Backward, generation)?;
-    }
-    Ok(Plan {
-        attention,
-        conditions: found,
-        mask_order,
-        q_order: [rest.clone(), q_heads.clone(), rows.clone(), depth.clone()],
-        kv_order: [rest.clone(), heads.clone(), keys.clone(), depth],
-        v_order: [rest.clone(), heads, keys, columns.clone()],
-        out_order: [rest, q_heads, rows, columns],
-        lengths,
-        forward: ops.order[forward],
-        backward: backward.map(|backward| ops.order[backward]),
-        site,
-    })
-}
-
-/// Lengths that are padded at least.
-const SHORTEST: usize = 64;
-
-/// Lengths as kernels take them, and whether padding needs segments: keys that were added must not be seen.
-fn padded(
-    (queries, keys): (usize, usize),
-    causality: Causality,
-    found: &Conditions,
-) -> Result<(usize, usize, Segments), String> {
-    let up = |length: usize| length.div_ceil(128).saturating_mul(128);
-    let given = if found.has_segments() { Segments::Packed } else { Segments::One };
-    if queries.is_multiple_of(128) && keys.is_multiple_of(128) {
-        return Ok((queries, keys, given));
-    }
-    if queries < SHORTEST || keys < SHORTEST {
-        return Err(format!("{queries} queries and {keys} keys are too few for a kernel"));
-    }
-    match causality {
-        // Later keys are masked anyway.
-        Causality::Causal if queries == keys => Ok((up(queries), up(keys), given)),
-        Causality::Causal => Err(format!("{queries} queries and {keys} keys are no multiples of 128")),
-        Causality::Full if keys.is_multiple_of(128) => Ok((up(queries), keys, given)),
-        // Their own masks hide keys that were added.
-        Causality::Full if found.has_mask() => Ok((up(queries), up(keys), given)),
-        Causality::Full => Ok((up(queries), up(keys), Segments::Packed)),
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pass {
-    Forward,
-    Backward,
-}
-
-/// The position before which a pass goes: behind all that it reads, and before the first op that reads its results.
-fn place(ops: &Ops<'_>, site: &Site, found: &Conditions, pass: Pass) -> Result<usize, String> {
-    let sides = [Side::Queries, Side::Keys, Side::Values];
-    let gradient = (pass == Pass::Backward).then_some(Side::Gradient);
-    let entering = sides.into_iter().chain(gradient).filter_map(|side| site.sides.get(&side));
-    let entering = entering.map(|(value, _)| *value).chain(found.values());
-    let behind = entering.filter_map(|value| ops.defined(value)).map(|at| at + 1).max().unwrap_or(0);
-    let is_of = |part: Part| (part == Part::Output) == (pass == Pass::Forward);
-    let given = site.given.iter().filter(|given| is_of(given.part));
-    // The backward pass reads what the forward one gives.
-    let all = site.given.iter().filter(|given| pass == Pass::Forward || is_of(given.part));
-    let first = all.map(|given| ops.first_reader(given.value)).min().unwrap_or(0);
-    let wanted = given.map(|given| given.position).min().unwrap_or(behind).max(behind);
-    if wanted > first || wanted >= ops.order.len() {
-        return Err("its results are read before all that it reads is computed".into());
-    }
-    Ok(wanted)
-}
-
-/// Whether the kernel can be made.
-fn takes(attention: &FlashAttention, pass: PassDirection, generation: Generation) -> Result<(), String> {
-    let blocks = FlashBlockSizes::preferred(attention, generation, pass)
-        .ok_or_else(|| format!("{} queries and {} keys are no multiples of 128", attention.q_len, attention.kv_len))?;
-    let made = match pass {
-        PassDirection::Forward => flash::forward(attention, blocks, generation),
-        PassDirection::Backward => flash::backward(attention, blocks, generation),
-    };
-    made.map(drop).map_err(|error| error.to_string())
-}
 
 /// Functions that composites of this program are decomposed into.
 pub(super) struct Decompositions {
@@ -263,13 +76,42 @@ impl<'a> Writer<'a> {
     }
 
     pub(super) fn op(&mut self, kind: OpKind, operands: Vec<Value>, attrs: Attrs, results: Vec<Type>) -> Vec<Value> {
-        let op = NewOp { operands, results, attrs, ..NewOp::new(OpName::Known(kind)) };
+        self.add(NewOp { operands, results, attrs, ..NewOp::new(OpName::Known(kind)) })
+    }
+
+    pub(super) fn op_with_region(
+        &mut self,
+        kind: OpKind,
+        operands: Vec<Value>,
+        attrs: Attrs,
+        region: Region,
+        results: Vec<Type>,
+    ) -> Vec<Value> {
+        self.add(NewOp { operands, results, attrs, regions: vec![region], ..NewOp::new(OpName::Known(kind)) })
+    }
+
+    fn add(&mut self, op: NewOp) -> Vec<Value> {
         let id = self.func.add_op(self.region, op);
         if let Some(region) = self.func.regions.get_mut(self.region.0 as usize) {
             region.ops.pop();
         }
         self.new.push(id);
         self.func.op(id).results().collect()
+    }
+
+    /// Goes on in a region of its own; the one before, with its ops.
+    pub(super) fn enter(&mut self, region: Region) -> (Region, Vec<OpId>) {
+        (std::mem::replace(&mut self.region, region), std::mem::take(&mut self.new))
+    }
+
+    /// Ends that region, and goes on in the one before.
+    pub(super) fn leave(&mut self, (before, ops): (Region, Vec<OpId>)) -> Region {
+        let inner = std::mem::replace(&mut self.region, before);
+        let new = std::mem::replace(&mut self.new, ops);
+        if let Some(region) = self.func.regions.get_mut(inner.0 as usize) {
+            region.ops = new;
+        }
+        inner
     }
 
     pub(super) fn one(&mut self, kind: OpKind, operand: Value, attrs: Attrs, result: &Spec) -> Value {
@@ -308,7 +150,7 @@ impl<'a> Writer<'a> {
     }
 
     /// An array with zeros behind the positions it has.
-    fn lengthened(&mut self, value: Value, length: usize) -> Value {
+    pub(super) fn lengthened(&mut self, value: Value, length: usize) -> Value {
         let have = static_spec(self.func.ty(value)).and_then(|spec| spec.dims.get(POSITIONS).copied());
         self.padded(value, POSITIONS, (0, length.saturating_sub(have.unwrap_or(length))), 0)
     }
@@ -341,7 +183,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The first positions of an array.
-    fn shortened(&mut self, value: Value, length: usize) -> Value {
+    pub(super) fn shortened(&mut self, value: Value, length: usize) -> Value {
         self.cut(value, POSITIONS, 0..length)
     }
 
@@ -374,7 +216,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Segment ids: 0 for the first positions, 1 for those that were added.
-    fn segments(&mut self, batch: usize, length: usize, real: usize) -> Value {
+    pub(super) fn segments(&mut self, batch: usize, length: usize, real: usize) -> Value {
         let ids = (0..batch).flat_map(|_| (0..length).map(|n| i32::from(n >= real)));
         let bytes = ids.flat_map(i32::to_le_bytes).collect();
         self.constant(&Spec::new(DType::I32, [batch, 1, length]), bytes)
@@ -519,86 +361,4 @@ impl<'a> Writer<'a> {
 fn positions(have: &[Label], want: &[Label]) -> Option<Vec<usize>> {
     let found: Option<Vec<usize>> = want.iter().map(|label| have.iter().position(|other| other == label)).collect();
     found.filter(|found| found.len() == have.len())
-}
-
-/// Writes the composites; what stands for which value now.
-pub(super) fn write(
-    func: &mut Func,
-    region: Region,
-    plan: &Plan,
-    decompositions: &mut Decompositions,
-) -> Result<Vec<(Value, Value)>, Error> {
-    let internal = || Error::Internal("axes of an attention do not agree".into());
-    let Plan { site, attention, .. } = plan;
-    let attributes = FlashAttributes {
-        causal: attention.causality == Causality::Causal,
-        window: attention.window,
-        scale: attention.scale,
-        density: attention.mask.and_then(|mask| mask.density),
-    };
-    let attributes = attributes.to_attrs();
-    let has_mean = plan.conditions.unseen == Unseen::Mean;
-    let like = |func: &Func, value: Value| static_spec(func.ty(value)).ok_or_else(internal);
-    let mut replaced = Vec::new();
-    let side = |side: Side| site.sides.get(&side).ok_or_else(internal);
-    let mut writer = Writer::new(&mut *func, region);
-    let q = writer.entering(&site.labels, side(Side::Queries)?, &plan.q_order).ok_or_else(internal)?;
-    let k = writer.entering(&site.labels, side(Side::Keys)?, &plan.kv_order).ok_or_else(internal)?;
-    let v = writer.entering(&site.labels, side(Side::Values)?, &plan.v_order).ok_or_else(internal)?;
-    let q = writer.lengthened(q, attention.q_len);
-    let (k, v) = (writer.lengthened(k, attention.kv_len), writer.lengthened(v, attention.kv_len));
-    let mut others = operands(
-        &mut writer,
-        decompositions,
-        (&site.labels, &plan.conditions),
-        (attention, &plan.mask_order),
-        plan.lengths,
-    )?;
-    if attention.segments == Segments::Packed && !plan.conditions.has_segments() {
-        others.push(writer.segments(attention.batch, attention.q_len, attention.q_len));
-        others.push(writer.segments(attention.batch, attention.kv_len, plan.lengths.1));
-    }
-    let all = [vec![q, k, v], others.clone()].concat();
-    let results = writer.composite(decompositions, FLASH, all, &attributes)?;
-    let [out, logsumexp] = results[..] else { return Err(internal()) };
-    let mut given_out = out;
-    if has_mean {
-        let text = |name: &str| mean_of_values(name, attention, plan.lengths.1);
-        let mean = writer.call(decompositions, &text, vec![out, logsumexp, v])?;
-        given_out = *mean.first().ok_or_else(internal)?;
-    }
-    let real = writer.shortened(given_out, plan.lengths.0);
-    for given in site.given.iter().filter(|given| given.part == Part::Output) {
-        let like = like(&*writer.func, given.value)?;
-        let value = writer.leaving(&site.labels, real, &plan.out_order, &given.layout, &like).ok_or_else(internal)?;
-        replaced.push((given.value, value));
-    }
-    writer.place(plan.forward);
-    let Some(backward) = plan.backward else { return Ok(replaced) };
-    let mut writer = Writer::new(&mut *func, region);
-    let gradient = writer.entering(&site.labels, side(Side::Gradient)?, &plan.out_order).ok_or_else(internal)?;
-    let gradient = writer.converted(gradient, attention.dtype);
-    let gradient = writer.lengthened(gradient, attention.q_len);
-    let all = [vec![q, k, v, out, logsumexp, gradient], others].concat();
-    let results = writer.composite(decompositions, FLASH_BACKWARD, all, &attributes)?;
-    let [dq, dk, mut dv] = results[..] else { return Err(internal()) };
-    if has_mean {
-        let text = |name: &str| gradient_of_mean(name, attention, plan.lengths.1);
-        let mean = writer.call(decompositions, &text, vec![dv, logsumexp, gradient])?;
-        dv = *mean.first().ok_or_else(internal)?;
-    }
-    for given in &site.given {
-        let (value, order, length) = match given.part {
-            Part::Output => continue,
-            Part::OfQueries => (dq, &plan.q_order, plan.lengths.0),
-            Part::OfKeys => (dk, &plan.kv_order, plan.lengths.1),
-            Part::OfValues => (dv, &plan.v_order, plan.lengths.1),
-        };
-        let value = writer.shortened(value, length);
-        let like = like(&*writer.func, given.value)?;
-        let value = writer.leaving(&site.labels, value, order, &given.layout, &like).ok_or_else(internal)?;
-        replaced.push((given.value, value));
-    }
-    writer.place(backward);
-    Ok(replaced)
 }

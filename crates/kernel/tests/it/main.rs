@@ -11,4 +11,5 @@ mod paged;
 mod quantized;
 mod recognise;
 mod refused;
+mod sharded;
 mod text;
