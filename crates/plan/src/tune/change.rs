@@ -38,12 +38,15 @@ pub(super) struct Change {
     pub(super) apply: fn(&Program, &Setting) -> Attempt,
 }
 
+/// The change that puts attention kernels in.
+pub(super) const ATTENTION: &str = "attention kernels";
+
 /// Attention first: it removes the largest arrays, which decide what the others are worth. A fused loss computes logits twice, so it
 /// has to beat what labels cost at their best: it comes after indexing. Then precision, which halves what is left, then memory:
 /// donation is free, rematerialization costs time, and the link to the host is the slowest of all, so it is last.
 pub(super) const CHANGES: &[Change] = &[
     Change {
-        name: "attention kernels",
+        name: ATTENTION,
         reason: "scores and weights of attention stay in VMEM, forward and backward",
         exact: Exact::Rounding,
         apply: attention,
@@ -118,10 +121,15 @@ fn left(list: &[(String, usize)]) -> String {
     all.join("; ")
 }
 
+/// A changed program with attention kernels.
+pub(super) fn with_attention(changed: Changed, setting: &Setting) -> Attempt {
+    Ok(match attention(&changed.program, setting)? {
+        Ok(kernels) => Ok(Changed { program: kernels.program, detail: changed.detail }),
+        Err(reason) => Err(format!("attention kernels cannot be put in: {reason}")),
+    })
+}
+
 fn attention(program: &Program, setting: &Setting) -> Attempt {
-    if program.partitions().is_some_and(|count| count > 1) {
-        return Ok(Err(PARTITIONED.into()));
-    }
     let generation = setting.slice.generation();
     let find = |program: &Program| kernel::recognise(program.verified().clone(), generation).map_err(Error::Kernel);
     let mut best = find(program)?;

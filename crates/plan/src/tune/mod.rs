@@ -2,7 +2,8 @@
 //!
 //! [`tune()`] goes through changes in an order that lets each one see what the ones before made possible (`change.rs`), judges every
 //! compilation by what it changed (`judge.rs`), and asks its caller whether results are still equal ([`ResultCheck`]). Compiler flags
-//! come last, since they depend on the program (`flags.rs`); shardings come first, since all sizes depend on them (`sharding`).
+//! come last, since they depend on the program (`flags.rs`); shardings come first, since all sizes depend on them (`sharding`). Only
+//! attention kernels are tried before: they decide which sharding is best, and are put in anew for each.
 
 mod change;
 mod flags;
@@ -21,7 +22,7 @@ use crate::compiled::Driver;
 use crate::error::Error;
 use crate::estimate::{Share, StepTime, apart};
 use crate::fit::{FitRequest, fit_program, fixed, read};
-use change::{Attempt, CHANGES, Changed, Setting};
+use change::{ATTENTION, Attempt, CHANGES, Changed, Setting, with_attention};
 use judge::{Judgement, judge};
 pub use page::tuned_page;
 use sharding::MeshAxes;
@@ -258,6 +259,16 @@ struct Search<'a, 'b> {
     trials: Vec<TuneTrial>,
     /// The mesh of the best program, where another layout was kept.
     mesh: Option<MeshAxes>,
+    /// The best program and the one that is run without attention kernels, where they were kept: kernels are written for the parts of
+    /// one sharding.
+    base: Option<Base>,
+}
+
+/// Programs without attention kernels.
+#[derive(Clone)]
+struct Base {
+    program: Program,
+    compared: Program,
 }
 
 /// Tries changes on a program and keeps what makes it faster.
@@ -290,9 +301,15 @@ pub fn tune(
         measure: before.clone(),
         trials: Vec::new(),
         mesh: None,
+        base: None,
     };
+    let tried = search.kernels_of_devices()?;
     sharding::search(&mut search)?;
     for change in CHANGES {
+        let is_settled = search.base.is_some() || tried.as_ref() == Some(&search.program.digest());
+        if change.name == ATTENTION && is_settled {
+            continue;
+        }
         let setting = search.setting();
         search.try_change(change.name, change.reason, change.exact, &|program| (change.apply)(program, &setting))?;
     }
@@ -342,10 +359,73 @@ impl Search<'_, '_> {
         exact: Exact,
         apply: &dyn Fn(&Program) -> Attempt,
     ) -> Result<TuneOutcome, Error> {
+        let from = Base { program: self.program.clone(), compared: self.compared.clone() };
+        self.try_change_of(&from, (name, reason, exact), apply)
+    }
+
+    /// Puts attention kernels into a program over several devices; the program after which that need not be tried again.
+    fn kernels_of_devices(&mut self) -> Result<Option<[u8; 32]>, Error> {
+        let attention = CHANGES.iter().find(|change| change.name == ATTENTION);
+        let Some(change) = attention.filter(|_| self.program.partitions().is_some_and(|count| count > 1)) else {
+            return Ok(None);
+        };
+        let base = Base { program: self.program.clone(), compared: self.compared.clone() };
+        let setting = self.setting();
+        let outcome =
+            self.try_change(change.name, change.reason, change.exact, &|program| (change.apply)(program, &setting))?;
+        if outcome == TuneOutcome::Kept {
+            self.base = Some(base);
+        }
+        Ok(Some(self.program.digest()))
+    }
+
+    /// The program that shardings are made from.
+    fn unkernelled(&self) -> &Program {
+        self.base.as_ref().map_or(&self.program, |base| &base.program)
+    }
+
+    /// A sharding of a program, with attention kernels where the best program has them.
+    fn laid_out(&self, program: &Program, apply: &dyn Fn(&Program) -> Attempt) -> Attempt {
+        let changed = apply(program)?;
+        match (changed, &self.base) {
+            (Ok(changed), Some(_)) => with_attention(changed, &self.setting()),
+            (changed, _) => Ok(changed),
+        }
+    }
+
+    /// Tries another sharding.
+    fn try_layout(
+        &mut self,
+        name: &str,
+        reason: &str,
+        apply: &dyn Fn(&Program) -> Attempt,
+    ) -> Result<TuneOutcome, Error> {
+        let Some(base) = self.base.clone() else { return self.try_change(name, reason, Exact::Rounding, apply) };
+        let setting = self.setting();
+        let with_kernels = |program: &Program| match apply(program)? {
+            Ok(changed) => with_attention(changed, &setting),
+            Err(reason) => Ok(Err(reason)),
+        };
+        let outcome = self.try_change_of(&base, (name, reason, Exact::Rounding), &with_kernels)?;
+        if outcome == TuneOutcome::Kept {
+            let laid_out =
+                |program: Program| Ok::<_, Error>(apply(&program)?.map_or(program, |changed| changed.program));
+            self.base = Some(Base { program: laid_out(base.program)?, compared: laid_out(base.compared)? });
+        }
+        Ok(outcome)
+    }
+
+    /// Tries a change on programs that the best one was made of.
+    fn try_change_of(
+        &mut self,
+        from: &Base,
+        (name, reason, exact): (&str, &str, Exact),
+        apply: &dyn Fn(&Program) -> Attempt,
+    ) -> Result<TuneOutcome, Error> {
         let mut trial = TuneTrial::new(name, reason);
         if !self.is_over() {
             (self.driver.progress)(&format!("trying: {name}"));
-            let (outcome, detail) = self.tried(exact, apply, &mut trial)?;
+            let (outcome, detail) = self.tried(from, exact, apply, &mut trial)?;
             (trial.outcome, trial.detail) = (outcome, detail);
         }
         let outcome = trial.outcome;
@@ -355,11 +435,12 @@ impl Search<'_, '_> {
 
     fn tried(
         &mut self,
+        from: &Base,
         exact: Exact,
         apply: &dyn Fn(&Program) -> Attempt,
         trial: &mut TuneTrial,
     ) -> Result<(TuneOutcome, String), Error> {
-        let changed = match apply(&self.program)? {
+        let changed = match apply(&from.program)? {
             Ok(changed) => changed,
             Err(reason) => return Ok((TuneOutcome::Nothing, reason)),
         };
@@ -376,7 +457,7 @@ impl Search<'_, '_> {
         (self.driver.progress)(&format!("comparing results: {}", trial.name));
         let compared = match self.comparison.smaller {
             None => program.clone(),
-            Some(_) => match apply(&self.compared)? {
+            Some(_) => match apply(&from.compared)? {
                 Ok(changed) => changed.program,
                 Err(reason) => {
                     let why = format!("the smaller program does not change: {reason}");

@@ -97,6 +97,41 @@ fn masks_of_arguments_give_the_same_results() {
     }
 }
 
+/// Attention behind projections that are split over 2 × 4 devices, with gradients, as JAX exports it for Shardy and for GSPMD.
+const SHARDED: [(&str, &str); 7] = [
+    ("shardy", include_str!("../../../kernel/tests/data/recognise/sharded.mlir")),
+    ("gspmd", include_str!("../../../kernel/tests/data/recognise/sharded_gspmd.mlir")),
+    ("two KV heads", include_str!("../../../kernel/tests/data/recognise/sharded_two_kv_heads.mlir")),
+    ("two KV heads, gspmd", include_str!("../../../kernel/tests/data/recognise/sharded_two_kv_heads_gspmd.mlir")),
+    ("segments", include_str!("../../../kernel/tests/data/recognise/sharded_segments.mlir")),
+    ("constraints", include_str!("../../../kernel/tests/data/recognise/sharded_constraints.mlir")),
+    ("positions", include_str!("../../../kernel/tests/data/recognise/sharded_positions.mlir")),
+];
+
+#[test]
+fn attention_of_each_device_gives_the_same_results() {
+    let backend = Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu)).unwrap();
+    for (name, text) in SHARDED {
+        let wide = text.replace("xbf16>", "xf32>").replace("tensor<bf16>", "tensor<f32>");
+        for (text, tolerance) in [(text, 0.03), (wide.as_str(), 1e-4)] {
+            let before = Program::read(text.as_bytes().to_vec()).unwrap();
+            let found = kernel::recognise(before.verified().clone(), Generation::V6e).unwrap();
+            assert!(found.found.len() == 1 && found.found[0].has_backward, "{name}: {:?}", found.left);
+            let after = Program::from_module(found.module);
+            let mut samples = samples(&before, 0.3);
+            for sample in samples.iter_mut().filter(|sample| !sample.dtype().is_float()) {
+                let dims = sample.dims().to_vec();
+                let ids: Vec<i32> = (0..dims.iter().product()).map(|n: usize| (n / 77 % 3) as i32).collect();
+                *sample = Arc::new(Literal::from_slice(&ids, dims).unwrap());
+            }
+            let moved = compare_programs(&backend, &before, &after, &samples).unwrap();
+            for (n, result) in moved.iter().enumerate() {
+                assert!(result.is_finite && result.deviation <= tolerance, "{name}, result {n}: {result:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn chosen_experts_give_the_same_results() {
     let backend = Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu)).unwrap();

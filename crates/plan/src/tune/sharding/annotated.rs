@@ -4,20 +4,16 @@ use std::sync::Arc;
 
 use compile::Program;
 use hlo::dims::AxisRef;
+use hlo::gspmd::{self, MAX_DEVICES, Tiles};
 use hlo::sdy::{DimensionSharding, MeshRef, SdyAttr, TensorSharding};
 use hlo::{Attr, Attrs, Func, Module, NewOp, OpKind, OpName, Type};
 
-use super::gspmd;
-use crate::fix::shard_gspmd::{MAX_DEVICES, Tiles};
-
 const SHARDY: &str = "sdy.sharding";
-const GSPMD: &str = "mhlo.sharding";
 
 /// Names and sizes of a mesh's axes, major to minor.
 pub(in crate::tune) type MeshAxes = Vec<(String, i64)>;
 
-/// Axes along each dimension, major to minor, by their place in the mesh.
-pub(super) type Spec = Vec<Vec<usize>>;
+pub(super) use hlo::gspmd::Spec;
 
 /// Who reads the annotations.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +76,7 @@ impl Annotated {
     /// The attribute that says so.
     fn attribute(&self, spec: &Spec) -> (&'static str, Attr) {
         match &self.partitioner {
-            Partitioner::Gspmd => (GSPMD, Attr::string(gspmd::text_of(spec, &self.sizes()))),
+            Partitioner::Gspmd => (gspmd::SHARDING, Attr::string(gspmd::text_of(spec, &self.sizes()))),
             Partitioner::Shardy(mesh) => {
                 let axis = |axis: &usize| {
                     let name = self.axes.get(*axis).map_or_else(String::new, |(name, _)| name.clone());
@@ -169,12 +165,12 @@ impl Annotated {
         let sizes = self.sizes();
         let devices = before.iter().product::<i64>().unsigned_abs();
         let rewrite = |attrs: &mut Attrs, ty: &Type| -> Result<(), String> {
-            let Some(text) = attrs.get(GSPMD).and_then(Attr::as_str) else { return Ok(()) };
+            let Some(text) = attrs.get(gspmd::SHARDING).and_then(Attr::as_str) else { return Ok(()) };
             let spec = ty.as_tensor().and_then(|ty| Tiles::read(text, ty.rank(), devices));
             let spec = spec.and_then(|tiles| gspmd::spec_of(&tiles, before));
             let spec = spec.ok_or_else(|| format!("the sharding {text} is of another kind"))?;
             self.check(ty, &spec)?;
-            attrs.set(GSPMD, Attr::string(gspmd::text_of(&spec, &sizes)));
+            attrs.set(gspmd::SHARDING, Attr::string(gspmd::text_of(&spec, &sizes)));
             Ok(())
         };
         for (attrs, ty) in func.input_attrs.iter_mut().zip(&func.inputs) {
@@ -256,36 +252,20 @@ fn shardy(module: &Module, func: &Func) -> Result<Annotated, String> {
     Ok(annotated)
 }
 
-/// Names for axes that have none.
-const NAMES: [&str; 8] = ["x", "y", "z", "w", "a", "b", "c", "d"];
-
 fn gspmd(program: &Program, func: &Func, mesh: Option<&MeshAxes>) -> Result<Annotated, String> {
     let devices = program.partitions().map_or(1, u64::from);
     if devices > MAX_DEVICES {
         return Err("there are too many devices".into());
     }
     let read = |attrs: Option<&Attrs>, ty: &Type| -> Result<Option<Tiles>, String> {
-        let Some(text) = attrs.and_then(|attrs| attrs.get(GSPMD)).and_then(Attr::as_str) else { return Ok(None) };
-        let tiles = ty.as_tensor().and_then(|ty| Tiles::read(text, ty.rank(), devices));
-        tiles.map(Some).ok_or_else(|| format!("the sharding {text} is of another kind"))
+        let Some(attrs) = attrs else { return Ok(None) };
+        gspmd::read(attrs, ty, devices).map_err(|text| format!("the sharding {text} is of another kind"))
     };
     let ports = |types: &[Type], attrs: &[Attrs]| {
         types.iter().enumerate().map(|(n, ty)| read(attrs.get(n), ty)).collect::<Result<Vec<_>, _>>()
     };
     let (arguments, results) = (ports(&func.inputs, &func.input_attrs)?, ports(&func.outputs, &func.output_attrs)?);
-    let mut all: Vec<Tiles> = arguments.iter().chain(&results).flatten().cloned().collect();
-    // Constraints may use axes that no argument has.
-    for func in &program.module().funcs {
-        for op in func.ops.iter().filter(|op| op.num_results == 1) {
-            all.extend(read(Some(&op.attrs), func.ty(op.first_result)).ok().flatten());
-        }
-    }
-    let axes = match mesh {
-        Some(mesh) => Some(mesh.clone()),
-        None => gspmd::mesh_sizes(&all, devices)
-            .filter(|sizes| sizes.len() <= NAMES.len())
-            .map(|sizes| NAMES.iter().zip(sizes).map(|(name, size)| (name.to_string(), size)).collect()),
-    };
+    let axes = mesh.cloned().or_else(|| gspmd::mesh_axes(program.module(), devices));
     let axes: MeshAxes = axes.ok_or("the shardings are not those of one mesh in its natural order")?;
     let sizes: Vec<i64> = axes.iter().map(|(_, size)| *size).collect();
     let specs = |ports: Vec<Option<Tiles>>| -> Result<Vec<Option<Spec>>, String> {

@@ -5,7 +5,6 @@
 //! (`pad.rs`), then groups of weights one by one.
 
 mod annotated;
-mod gspmd;
 mod layout;
 mod pad;
 
@@ -15,7 +14,7 @@ use compile::Program;
 use serde::Serialize;
 
 use super::judge::judge;
-use super::{Exact, Search, TuneMeasure, TuneOutcome, TuneTrial, record};
+use super::{Search, TuneMeasure, TuneOutcome, TuneTrial, record};
 use crate::error::Error;
 use crate::memory::arguments;
 pub(super) use annotated::MeshAxes;
@@ -24,7 +23,7 @@ use layout::{Ground, Layout, apply};
 
 /// Tries other meshes and layouts, best first, then other dimensions for groups of weights.
 pub(super) fn search(search: &mut Search<'_, '_>) -> Result<(), Error> {
-    let ground = match Ground::of(&search.program, None)? {
+    let ground = match Ground::of(search.unkernelled(), None)? {
         Ok(ground) => ground,
         Err(reason) => {
             let mut trial = TuneTrial::new("shardings", "the same mesh may be used in other ways");
@@ -37,7 +36,7 @@ pub(super) fn search(search: &mut Search<'_, '_>) -> Result<(), Error> {
     for layout in ground.layouts() {
         let mut measure = None;
         if !search.is_over()
-            && let Ok(changed) = apply(&search.program, &layout)?
+            && let Ok(changed) = search.laid_out(search.unkernelled(), &|program| apply(program, &layout))?
         {
             (search.driver.progress)(&format!("trying: {}", layout.name));
             measure = search.compiled(&changed.program, &BTreeMap::new())?.ok();
@@ -52,8 +51,7 @@ pub(super) fn search(search: &mut Search<'_, '_>) -> Result<(), Error> {
     for (measure, layout) in ranked {
         // Layouts are made for the program as it was: one of them is taken, the others show what they would be worth.
         if !is_settled {
-            let outcome =
-                search.try_change(&layout.name, layout.reason, Exact::Rounding, &|program| apply(program, &layout))?;
+            let outcome = search.try_layout(&layout.name, layout.reason, &|program| apply(program, &layout))?;
             is_settled = outcome == TuneOutcome::Kept;
             if is_settled {
                 search.mesh = Some(layout.mesh());
@@ -65,12 +63,12 @@ pub(super) fn search(search: &mut Search<'_, '_>) -> Result<(), Error> {
             search.trials.push(trial);
         }
     }
-    let Ok(ground) = Ground::of(&search.program, search.mesh.as_ref())? else { return Ok(()) };
+    let Ok(ground) = Ground::of(search.unkernelled(), search.mesh.as_ref())? else { return Ok(()) };
     for padding in pad::paddings(&ground) {
-        search.try_change(&padding.name, pad::REASON, Exact::Rounding, &|program| pad::apply(program, &padding))?;
+        search.try_layout(&padding.name, pad::REASON, &|program| pad::apply(program, &padding))?;
     }
     for layout in ground.groups() {
-        search.try_change(&layout.name, layout.reason, Exact::Rounding, &|program| apply(program, &layout))?;
+        search.try_layout(&layout.name, layout.reason, &|program| apply(program, &layout))?;
     }
     Ok(())
 }
