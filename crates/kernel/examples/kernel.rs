@@ -14,9 +14,9 @@ use kernel::Kernel;
 use kernel::kernels::PassDirection;
 use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
 use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, Segments};
+use kernel::kernels::norm::{self, FusedNorm, NormKind};
 use kernel::kernels::paged::{self, AttentionSinks, PagedAttention};
 use kernel::kernels::quantized::{self, QuantizedMatmul, QuantizedTiles};
-use kernel::kernels::rms_norm::{self, FusedRmsNorm};
 use tensor::{DType, Spec};
 
 /// Heads: cycles grow with them evenly, and so does the time to count them.
@@ -47,10 +47,10 @@ fn printed(args: &[String]) -> Result<String, String> {
         ("flash-fwd", &[length]) => flash_kernel(length, &blocks, PassDirection::Forward, generation),
         ("flash-bwd", &[length]) => flash_kernel(length, &blocks, PassDirection::Backward, generation),
         ("norm-fwd" | "norm-bwd", &[rows, size]) => {
-            let norm = FusedRmsNorm { rows, size, dtype: DType::BF16, weight: DType::F32, epsilon: 1e-5 };
-            let (pass, make): (_, fn(&FusedRmsNorm, usize, Generation) -> _) = match kind.as_str() {
-                "norm-fwd" => (PassDirection::Forward, rms_norm::forward),
-                _ => (PassDirection::Backward, rms_norm::backward),
+            let norm = FusedNorm::new(NormKind::Rms, [rows, size], DType::BF16, DType::F32, 1e-5);
+            let (pass, make): (_, fn(&FusedNorm, usize, Generation) -> _) = match kind.as_str() {
+                "norm-fwd" => (PassDirection::Forward, norm::forward),
+                _ => (PassDirection::Backward, norm::backward),
             };
             let block = blocks.first().copied().or_else(|| norm.preferred_rows(pass, generation));
             let block = block.ok_or("no blocks divide that many rows")?;

@@ -28,12 +28,20 @@ pub const FLASH_BACKWARD: &str = "tpubridge.flash_attention_backward";
 /// of no token it may be anything. Attributes: [`PagedAttributes`].
 pub const PAGED_ATTENTION: &str = "tpubridge.paged_attention";
 
-/// RMS norm. Operands: rows `[rows, size]`, weight `[1, size]`. Result: rows. Attributes: [`RmsNormAttributes`].
+/// RMS norm. Operands: rows `[rows, size]`, weight `[1, size]`, and where there is one a bias `[1, size]`. Result: rows. Attributes:
+/// [`NormAttributes`].
 pub const RMS_NORM: &str = "tpubridge.rms_norm";
 
-/// Gradients of [`RMS_NORM`]. Operands: its own, and the gradient of its result. Results: gradients of the rows, and of the weight as
-/// `f32`. Attributes: [`RmsNormAttributes`].
+/// Gradients of [`RMS_NORM`]. Operands: rows, weight, the gradient of its result, and where there is one what is added to the gradient of
+/// the rows (that of a residual connection). Results: gradients of the rows, and of the weight as `f32`. Attributes: [`NormAttributes`].
 pub const RMS_NORM_BACKWARD: &str = "tpubridge.rms_norm_backward";
+
+/// Layer norm. Operands, result and attributes: as of [`RMS_NORM`].
+pub const LAYER_NORM: &str = "tpubridge.layer_norm";
+
+/// Gradients of [`LAYER_NORM`]. Operands and attributes: as of [`RMS_NORM_BACKWARD`]. Results: as there, and the gradient of the bias as
+/// `f32`.
+pub const LAYER_NORM_BACKWARD: &str = "tpubridge.layer_norm_backward";
 
 /// Cross-entropy fused with the LM head. Operands: `x [rows, depth]`, `weight [vocab_size, depth]`, labels
 /// `i32 [1, rows]`. Results `f32 [1, rows]`: losses, and logsumexp of the logits. Attributes: [`CrossEntropyAttributes`].
@@ -143,24 +151,30 @@ impl PagedAttributes {
     }
 }
 
-/// Attributes of [`RMS_NORM`] and [`RMS_NORM_BACKWARD`].
+/// Attributes of [`RMS_NORM`], [`LAYER_NORM`] and their gradients.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RmsNormAttributes {
+pub struct NormAttributes {
     /// Added to the mean of squares.
     pub epsilon: f32,
+    /// Element type of the first result, where it is not that of the rows.
+    pub result: Option<DType>,
 }
 
-impl RmsNormAttributes {
+impl NormAttributes {
     /// As a composite has them.
     pub fn to_attrs(&self) -> Attrs {
         let mut attrs = Attrs::new();
         attrs.set("epsilon", float(self.epsilon));
+        if let Some(result) = self.result {
+            attrs.set("result", Attr::string(result.name()));
+        }
         attrs
     }
 
     /// Those a composite has.
-    pub fn of(attrs: &Attrs) -> RmsNormAttributes {
-        RmsNormAttributes { epsilon: float_of(attrs, "epsilon").unwrap_or(1e-6) }
+    pub fn of(attrs: &Attrs) -> NormAttributes {
+        let result = attrs.get("result").and_then(Attr::as_str).and_then(DType::from_name);
+        NormAttributes { epsilon: float_of(attrs, "epsilon").unwrap_or(1e-6), result }
     }
 }
 
@@ -262,8 +276,10 @@ mod tests {
             let paged = PagedAttributes { group: 4, scale: 0.25, window, chunk, soft_cap };
             assert_eq!(PagedAttributes::of(&paged.to_attrs()), paged);
         }
-        let norm = RmsNormAttributes { epsilon: 1e-5 };
-        assert_eq!(RmsNormAttributes::of(&norm.to_attrs()), norm);
+        for result in [None, Some(DType::BF16)] {
+            let norm = NormAttributes { epsilon: 1e-5, result };
+            assert_eq!(NormAttributes::of(&norm.to_attrs()), norm);
+        }
         for use_kernel in [UseKernel::Always, UseKernel::WhereFaster] {
             let loss = CrossEntropyAttributes { use_kernel };
             assert_eq!(CrossEntropyAttributes::of(&loss.to_attrs()), loss);

@@ -38,7 +38,7 @@ mod vmem;
 mod writer;
 
 /// Version of what [`lower`] puts into programs; answers remembered for a program depend on it. It changes with every kernel.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 pub use builder::KernelBuilder;
 pub use call::{TARGET, call};
@@ -51,7 +51,7 @@ pub use kernel::{
 };
 pub use lower::{KernelTarget, Lowered, lower};
 pub use recognise::{
-    FoundAttention, LossForm, Recognised, RecognisedExperts, RecognisedLosses, recognise, recognise_experts,
-    recognise_losses,
+    FoundAttention, FoundNorm, LossForm, Recognised, RecognisedExperts, RecognisedLosses, RecognisedNorms, recognise,
+    recognise_experts, recognise_losses, recognise_norms,
 };
 pub use writer::{Val, Writer};

@@ -34,7 +34,7 @@ impl KernelWork {
         if serving_kernels::is_paged_attention(&name) {
             return serving_kernels::paged_attention(module, id, &name);
         }
-        if instruction.name().contains("rms_norm") {
+        if ["rms_norm", "layer_norm_fwd", "layer_norm_bwd"].iter().any(|name| instruction.name().contains(name)) {
             return norm(module, id);
         }
         if let Some(matmuls) = attention_matmuls(module, id, &name) {
@@ -295,7 +295,14 @@ fn quantized(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
 fn norm(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
     let rows = module.instruction(*module.instruction(id).operands().first()?).shape();
     let elements = rows.element_count() as f64;
-    let ops = if module.instruction(id).name().contains("bwd") { 12.0 } else { 4.0 };
+    let name = module.instruction(id).name();
+    // Layer norms take the mean away: of rows, and on the way back of gradients, which are summed too.
+    let ops = match (name.contains("bwd"), name.contains("layer_norm")) {
+        (false, false) => 4.0,
+        (false, true) => 7.0,
+        (true, false) => 12.0,
+        (true, true) => 18.0,
+    };
     Some(KernelWork {
         family: "norm",
         matmuls: Vec::new(),

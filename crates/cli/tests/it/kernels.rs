@@ -11,7 +11,7 @@ use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, F
 use kernel::kernels::grouped::{self, Grouped, Matrices, Tiles, Visits};
 use kernel::kernels::paged::{self, AttentionSinks, PagedAttention};
 use kernel::kernels::quantized::{self, QuantizedMatmul};
-use kernel::kernels::rms_norm::{self, FusedRmsNorm};
+use kernel::kernels::norm::{self, FusedNorm, NormKind};
 use tensor::{DType, Literal};
 
 use crate::harness::{Bench, arg};
@@ -118,9 +118,9 @@ fn cases() -> Vec<Case> {
     }
     let full = FlashAttention { causality: Causality::Full, window: None, depth: 64, ..attention(Segments::One) };
     add(composites::FLASH, "scale = 0.125 : f32", flash::decomposition(&full, "full"));
-    let norm = FusedRmsNorm { rows: 256, size: 512, dtype: DType::BF16, weight: DType::F32, epsilon: 1e-6 };
-    add(composites::RMS_NORM, "", rms_norm::decomposition(&norm, "norm"));
-    add(composites::RMS_NORM_BACKWARD, "", rms_norm::decomposition_of_gradient(&norm, "norm_bwd"));
+    let norm = FusedNorm::new(NormKind::Rms, [256, 512], DType::BF16, DType::F32, 1e-6);
+    add(composites::RMS_NORM, "", norm::decomposition(&norm, "norm"));
+    add(composites::RMS_NORM_BACKWARD, "", norm::decomposition_of_gradient(&norm, "norm_bwd"));
     add(composites::CROSS_ENTROPY, "", cross_entropy::decomposition(&LOSS, "loss"));
     add(composites::CROSS_ENTROPY_BACKWARD, "", cross_entropy::decomposition_of_gradients(&LOSS, "loss_bwd"));
     add(composites::GROUPED_MATMUL, "", grouped::decomposition(&GROUPED, "gmm"));

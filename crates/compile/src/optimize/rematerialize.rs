@@ -65,6 +65,8 @@ pub enum RematExtent {
     Scores,
     /// What is computed from those, or from the experts that tokens chose (a `top_k`).
     Experts,
+    /// What is computed from deviations of norms (a square root) without a matmul.
+    Norms,
 }
 
 /// A program that saves fewer activations.
@@ -191,8 +193,8 @@ impl Plan {
             let is_wanted = extent != RematExtent::Cheap || !is_matmul(func, stack.source);
             plan.dropped[n] = stack.reads.is_some() && !is_input && is_wanted;
         }
-        if matches!(extent, RematExtent::Scores | RematExtent::Experts) {
-            plan.keep_all_but_scores(func, extent);
+        if matches!(extent, RematExtent::Scores | RematExtent::Experts | RematExtent::Norms) {
+            plan.keep_all_but(func, extent);
         }
         // What cannot be computed from the others stays, which may let others be computed.
         loop {
@@ -205,12 +207,12 @@ impl Plan {
         plan.dropped.contains(&true).then_some(plan)
     }
 
-    /// Of the stacks that may be dropped those stay that scores are not read for: the others are computed from scores without
-    /// another matmul. Dropped one by one, since one of them may be computed from another.
-    fn keep_all_but_scores(&mut self, func: &Func, extent: RematExtent) {
+    /// Of the stacks that may be dropped those stay that scores (experts, deviations) are not read for: the others are computed from these
+    /// without another matmul. Dropped one by one, since one of them may be computed from another.
+    fn keep_all_but(&mut self, func: &Func, extent: RematExtent) {
         let may = std::mem::replace(&mut self.dropped, vec![false; self.stacks.len()]);
         loop {
-            let found = (0..may.len()).find(|&n| may[n] && !self.dropped[n] && self.is_of_scores(func, n, extent));
+            let found = (0..may.len()).find(|&n| may[n] && !self.dropped[n] && self.is_computed_from(func, n, extent));
             match found {
                 Some(n) => self.dropped[n] = true,
                 None => break,
@@ -218,12 +220,13 @@ impl Plan {
         }
     }
 
-    fn is_of_scores(&mut self, func: &Func, n: usize, extent: RematExtent) -> bool {
+    fn is_computed_from(&mut self, func: &Func, n: usize, extent: RematExtent) -> bool {
         self.dropped[n] = true;
         let needed = self.needed(func, n, extent);
         self.dropped[n] = false;
         let is_wanted = |op: &Op| match extent {
             RematExtent::Experts => is_of_experts(func, op),
+            RematExtent::Norms => matches!(op.kind(), Some(OpKind::Rsqrt | OpKind::Sqrt)),
             _ => has_grown(func, op),
         };
         needed.is_some_and(|ops| ops.iter().any(|&id| is_wanted(func.op(id))))
@@ -261,7 +264,7 @@ impl Plan {
                     let op = func.op(id);
                     let is_too_costly = match extent {
                         RematExtent::Everything => false,
-                        RematExtent::Cheap => is_costly(op),
+                        RematExtent::Cheap | RematExtent::Norms => is_costly(op),
                         RematExtent::Scores => is_costly(op) && !has_grown(func, op),
                         RematExtent::Experts => is_costly(op) && !is_of_experts(func, op) && !has_shrunk(func, op),
                     };

@@ -5,9 +5,9 @@ pub mod cross_entropy;
 pub(crate) mod cuda;
 pub mod flash;
 pub mod grouped;
+pub mod norm;
 pub mod paged;
 pub mod quantized;
-pub mod rms_norm;
 
 use chips::Generation;
 use hlo::{Attrs, Func};
@@ -16,6 +16,7 @@ use tensor::{DType, Spec};
 use crate::composites;
 use crate::error::Error;
 use crate::kernel::Kernel;
+use norm::NormKind;
 
 /// Which pass a kernel is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,8 +99,24 @@ const KERNELS: &[Entry] = &[
         ..entry(composites::FLASH_BACKWARD, Make::Kernel(flash::backward_for), flash::backward_plain)
     },
     entry(composites::PAGED_ATTENTION, Make::Kernel(paged::attention_for), paged::attention_plain),
-    entry(composites::RMS_NORM, Make::Kernel(rms_norm::forward_for), rms_norm::forward_plain),
-    entry(composites::RMS_NORM_BACKWARD, Make::Kernel(rms_norm::backward_for), rms_norm::backward_plain),
+    entry(composites::RMS_NORM, Make::Kernel(|request| norm::forward_for(request, NormKind::Rms)), |request, name| {
+        norm::forward_plain(request, NormKind::Rms, name)
+    }),
+    entry(
+        composites::RMS_NORM_BACKWARD,
+        Make::Kernel(|request| norm::backward_for(request, NormKind::Rms)),
+        |request, name| norm::backward_plain(request, NormKind::Rms, name),
+    ),
+    entry(
+        composites::LAYER_NORM,
+        Make::Kernel(|request| norm::forward_for(request, NormKind::Layer)),
+        |request, name| norm::forward_plain(request, NormKind::Layer, name),
+    ),
+    entry(
+        composites::LAYER_NORM_BACKWARD,
+        Make::Kernel(|request| norm::backward_for(request, NormKind::Layer)),
+        |request, name| norm::backward_plain(request, NormKind::Layer, name),
+    ),
     entry(composites::CROSS_ENTROPY, Make::Program(cross_entropy::forward_for), cross_entropy::forward_plain),
     entry(
         composites::CROSS_ENTROPY_BACKWARD,

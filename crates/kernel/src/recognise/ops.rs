@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use hlo::dims::DotDims;
 use hlo::{Attr, Definition, Func, Keyword, Op, OpId, OpKind, Region, Value};
 
-use super::layout::{Label, Layout};
+use super::layout::{Label, Labels, Layout};
+use crate::call::static_spec;
 
 /// The ops of a region in order, and who reads a value.
 pub(super) struct Ops<'a> {
@@ -124,6 +125,67 @@ pub(super) fn unpermuted(op: &Op, layout: &Layout) -> Option<Layout> {
         *result.get_mut(usize::try_from(n).ok()?)? = labels.clone();
     }
     Some(result)
+}
+
+fn dims(func: &Func, value: Value) -> Option<Vec<usize>> {
+    Some(static_spec(func.ty(value))?.dims)
+}
+
+/// The layout of a view of a layout (conversion, transpose, reshape or broadcast), and whether it repeats anything along axes that are
+/// open then.
+pub(super) fn viewed(func: &Func, labels: &mut Labels, op: &Op, layout: &Layout) -> Option<(Layout, bool)> {
+    let to = dims(func, op.first_result)?;
+    match op.kind()? {
+        OpKind::Convert => Some((layout.clone(), false)),
+        OpKind::Transpose => Some((permuted(op, layout)?, false)),
+        OpKind::Reshape => Some((labels.reshaped(layout, &to)?, false)),
+        OpKind::BroadcastInDim => {
+            let places = op.attr("broadcast_dimensions")?.as_i64s()?;
+            let from = dims(func, *op.operands.first()?)?;
+            let (mut result, mut repeats): (Layout, bool) = (Vec::with_capacity(to.len()), false);
+            for (n, &size) in to.iter().enumerate() {
+                let source = places.iter().position(|&place| usize::try_from(place) == Ok(n));
+                let kept = source.filter(|&source| from.get(source) == Some(&size));
+                repeats |= kept.is_none() && size > 1;
+                result.push(match kept {
+                    Some(source) => layout.get(source)?.clone(),
+                    None => labels.open(size),
+                });
+            }
+            Some((result, repeats))
+        }
+        _ => None,
+    }
+}
+
+/// The layout of what a view with that layout is of.
+pub(super) fn above(func: &Func, labels: &mut Labels, op: &Op, layout: &Layout) -> Option<Layout> {
+    let from = dims(func, *op.operands.first()?)?;
+    match op.kind()? {
+        OpKind::Convert => Some(layout.clone()),
+        OpKind::Transpose => unpermuted(op, layout),
+        OpKind::Reshape => labels.reshaped(layout, &from),
+        OpKind::BroadcastInDim => {
+            let (places, to) = (op.attr("broadcast_dimensions")?.as_i64s()?, dims(func, op.first_result)?);
+            let mut inner = Vec::with_capacity(from.len());
+            for (&place, &size) in places.iter().zip(&from) {
+                let place = usize::try_from(place).ok()?;
+                inner.push(if *to.get(place)? == size { layout.get(place)?.clone() } else { Vec::new() });
+            }
+            Some(inner)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a value has the elements of another one in another shape.
+pub(super) fn is_view(func: &Func, op: &Op) -> bool {
+    let count = |value: Value| static_spec(func.ty(value)).map(|spec| spec.num_elements());
+    match op.kind() {
+        Some(OpKind::Reshape | OpKind::Transpose) => true,
+        Some(OpKind::BroadcastInDim) => op.operands.first().map(|&from| count(from)) == Some(count(op.first_result)),
+        _ => false,
+    }
 }
 
 /// The one op that a reduction folds with.

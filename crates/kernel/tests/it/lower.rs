@@ -2,7 +2,7 @@
 
 use chips::Generation;
 use kernel::kernels::grouped::{self, Grouped, Matrices};
-use kernel::kernels::rms_norm::{self, FusedRmsNorm};
+use kernel::kernels::norm::{self, FusedNorm, NormKind};
 use kernel::{Error, lower};
 use tensor::DType;
 
@@ -13,8 +13,8 @@ fn program(body: &str, funcs: Vec<hlo::Func>) -> hlo::Verified {
 }
 
 fn norm() -> hlo::Func {
-    let norm = FusedRmsNorm { rows: 64, size: 256, dtype: DType::BF16, weight: DType::F32, epsilon: 1e-5 };
-    rms_norm::decomposition(&norm, "plain").unwrap()
+    let norm = FusedNorm::new(NormKind::Rms, [64, 256], DType::BF16, DType::F32, 1e-5);
+    norm::decomposition(&norm, "plain").unwrap()
 }
 
 fn normed(name: &str, generation: Generation) -> kernel::Lowered {

@@ -7,6 +7,7 @@ mod grouped;
 mod loss;
 mod lower;
 mod norm;
+mod norms;
 mod paged;
 mod quantized;
 mod recognise;

@@ -1,7 +1,7 @@
 //! RMS norm as two composites, forward and backward, which TPU compilers may get as kernels.
 
 use hlo::Attrs;
-use kernel::composites::{RMS_NORM, RMS_NORM_BACKWARD, RmsNormAttributes};
+use kernel::composites::{NormAttributes, RMS_NORM, RMS_NORM_BACKWARD};
 use tensor::DType;
 use trace::{PartitionSpec, Tensor, composite, custom_vjp, shard_map};
 
@@ -63,7 +63,7 @@ pub(super) fn fused(x: &Tensor, weight: &Tensor, epsilon: f64) -> Tensor {
 }
 
 fn attributes(epsilon: f64) -> Attrs {
-    RmsNormAttributes { epsilon: epsilon as f32 }.to_attrs()
+    NormAttributes { epsilon: epsilon as f32, result: None }.to_attrs()
 }
 
 fn as_rows(x: &Tensor) -> Tensor {

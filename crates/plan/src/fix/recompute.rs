@@ -16,6 +16,11 @@ pub(crate) fn experts(program: &Program) -> Result<Option<Program>, Error> {
     again(program, RematExtent::Experts)
 }
 
+/// The program in which loops save nothing that is computed from deviations of norms; `None` where none does.
+pub(crate) fn norms(program: &Program) -> Result<Option<Program>, Error> {
+    again(program, RematExtent::Norms)
+}
+
 /// The program in which loops save no activations that cost no matmul; `None` where none does.
 pub(crate) fn cheap_activations(program: &Program) -> Result<Option<Program>, Error> {
     again(program, RematExtent::Cheap)

@@ -82,6 +82,12 @@ pub(super) const CHANGES: &[Change] = &[
         apply: fused_losses,
     },
     Change {
+        name: "norm kernels",
+        reason: "RMS and layer norms read and write their rows once each way, the gradient of a residual connection included",
+        exact: Exact::Rounding,
+        apply: norms,
+    },
+    Change {
         name: "bf16 matmuls",
         reason: "matmuls of f32 read half the bytes; the matrix units round to bf16 by default anyway",
         exact: Exact::Bf16,
@@ -201,6 +207,34 @@ fn losses(program: &Program, setting: &Setting, form: LossForm) -> Attempt {
         }));
     };
     let mut detail = format!("{} losses ({first})", read.found.len());
+    if !read.left.is_empty() {
+        detail.push_str(&format!("; {}", left(&read.left)));
+    }
+    Ok(Ok(Changed { program: Program::from_module(read.module), detail }))
+}
+
+fn norms(program: &Program, setting: &Setting) -> Attempt {
+    if program.partitions().is_some_and(|count| count > 1) {
+        return Ok(Err(PARTITIONED.into()));
+    }
+    let generation = setting.slice.generation();
+    let find =
+        |program: &Program| kernel::recognise_norms(program.verified().clone(), generation).map_err(Error::Kernel);
+    let backward = |read: &kernel::RecognisedNorms| read.found.iter().filter(|one| one.has_backward).count();
+    let (mut read, mut how) = (find(program)?, "");
+    // What a loop saves of norms for the backward loop is computed there again, inside the kernel.
+    if let Some(again) = recompute::norms(program)? {
+        let found = find(&again)?;
+        if backward(&found) > backward(&read) {
+            (read, how) = (found, "; normalised rows are not saved any more");
+        }
+    }
+    let Some(first) = read.found.first() else {
+        let reason = left(&read.left);
+        return Ok(Err(if reason.is_empty() { "no norm is written in plain ops".into() } else { reason }));
+    };
+    let forward = read.found.iter().filter(|one| one.has_forward).count();
+    let mut detail = format!("{forward} norms, {} gradients ({}){how}", backward(&read), first.description);
     if !read.left.is_empty() {
         detail.push_str(&format!("; {}", left(&read.left)));
     }

@@ -1,4 +1,4 @@
-//! Changes of `tpu tune`: attention and losses that became composites give the same results.
+//! Changes of `tpu tune`: attention, losses and norms that became composites give the same results.
 
 use std::sync::Arc;
 
@@ -190,6 +190,35 @@ fn losses_as_composites_give_the_same_results() {
                 let tolerance = tolerance * size.max(1.0);
                 assert!(result.is_finite && result.deviation <= tolerance, "{name}, result {n}: {result:?}");
             }
+        }
+    }
+}
+
+/// Norms between residual connections as JAX and PyTorch write them, with gradients; rows of 128.
+const NORMS: [(&str, &str, f64); 10] = [
+    ("layer_bf16", include_str!("../../../kernel/tests/data/norms/layer_bf16.mlir"), 0.03),
+    ("layer_flax", include_str!("../../../kernel/tests/data/norms/layer_flax.mlir"), 1e-4),
+    ("layer_haiku", include_str!("../../../kernel/tests/data/norms/layer_haiku.mlir"), 1e-4),
+    ("layer_sqrt", include_str!("../../../kernel/tests/data/norms/layer_sqrt.mlir"), 1e-4),
+    ("layer_plain", include_str!("../../../kernel/tests/data/norms/layer_plain.mlir"), 1e-4),
+    ("layer_torch", include_str!("../../../kernel/tests/data/norms/layer_torch.mlir"), 1e-4),
+    ("rms_llama", include_str!("../../../kernel/tests/data/norms/rms_llama.mlir"), 0.03),
+    ("rms_gemma", include_str!("../../../kernel/tests/data/norms/rms_gemma.mlir"), 0.03),
+    ("rms_sum", include_str!("../../../kernel/tests/data/norms/rms_sum.mlir"), 1e-4),
+    ("scanned_remat", include_str!("../../../kernel/tests/data/norms/scanned_remat.mlir"), 0.03),
+];
+
+#[test]
+fn norms_as_composites_give_the_same_results() {
+    let backend = Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu)).unwrap();
+    for (name, text, tolerance) in NORMS {
+        let before = Program::read(text.as_bytes().to_vec()).unwrap();
+        let found = kernel::recognise_norms(before.verified().clone(), Generation::V6e).unwrap();
+        assert!(found.found.iter().any(|one| one.has_backward), "{name}: {:?}", found.left);
+        let after = Program::from_module(found.module);
+        let moved = compare_programs(&backend, &before, &after, &samples(&before, 0.3)).unwrap();
+        for (n, result) in moved.iter().enumerate() {
+            assert!(result.is_finite && result.deviation <= tolerance, "{name}, result {n}: {result:?}");
         }
     }
 }

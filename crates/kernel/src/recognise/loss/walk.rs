@@ -8,7 +8,7 @@ use hlo::{Attr, Definition, Keyword, Op, OpKind, Value};
 use super::super::layout::{Label, Labels, Layout};
 use super::super::mask::Evaluator;
 use super::super::ops::{
-    Numbers, Ops, free, free_dims, is_default_precision, permuted, reducer, result_layout, unpermuted,
+    Numbers, Ops, above, free, free_dims, is_default_precision, is_view, reducer, result_layout, viewed,
 };
 use super::terms::{Along, Combination, RowFact, Source, others};
 use crate::call::static_spec;
@@ -227,39 +227,14 @@ impl<'a> Walk<'a> {
 
     fn viewed(&mut self, op: &Op, kind: OpKind) -> Option<Known> {
         let known = self.known.get(op.operands.first()?)?.clone();
-        let dims = self.dims(op.first_result)?;
-        let layout = match kind {
-            OpKind::Convert => self.is_float(op.first_result).then_some(known.layout.clone())?,
-            OpKind::Transpose => permuted(op, &known.layout)?,
-            OpKind::Reshape => self.site.labels.reshaped(&known.layout, &dims)?,
-            _ => {
-                let (layout, repeats) = self.broadcast(op, &known.layout, &dims)?;
-                if repeats {
-                    let Fact::Row(fact) = known.fact else { return None };
-                    let source = Source { value: op.operands[0], layout: known.layout };
-                    return Some(Known { fact: Fact::Full(Combination::row(source, fact)), layout });
-                }
-                layout
-            }
-        };
-        Some(Known { fact: known.fact, layout })
-    }
-
-    /// The layout of a broadcast, and whether it repeats anything.
-    fn broadcast(&mut self, op: &Op, layout: &Layout, dims: &[usize]) -> Option<(Layout, bool)> {
-        let to = op.attr("broadcast_dimensions")?.as_i64s()?.to_vec();
-        let from = self.dims(op.operands[0])?;
-        let (mut result, mut repeats): (Layout, bool) = (Vec::with_capacity(dims.len()), false);
-        for (n, &size) in dims.iter().enumerate() {
-            let source = to.iter().position(|&to| usize::try_from(to) == Ok(n));
-            let kept = source.filter(|&source| from.get(source) == Some(&size));
-            repeats |= kept.is_none() && size > 1;
-            result.push(match kept {
-                Some(source) => layout.get(source)?.clone(),
-                None => self.site.labels.open(size),
-            });
+        (kind != OpKind::Convert || self.is_float(op.first_result)).then_some(())?;
+        let (layout, repeats) = viewed(self.ops.func, &mut self.site.labels, op, &known.layout)?;
+        if repeats {
+            let Fact::Row(fact) = known.fact else { return None };
+            let source = Source { value: op.operands[0], layout: known.layout };
+            return Some(Known { fact: Fact::Full(Combination::row(source, fact)), layout });
         }
-        Some((result, repeats))
+        Some(Known { fact: known.fact, layout })
     }
 
     /// Some rows of the logits.
@@ -421,7 +396,7 @@ impl<'a> Walk<'a> {
         match kind {
             OpKind::Convert if !self.is_float(op.operands[0]) => self.mask(op.operands[0], layout, depth),
             OpKind::Convert | OpKind::Transpose | OpKind::Reshape | OpKind::BroadcastInDim => {
-                let inner = self.above(op, kind, layout)?;
+                let inner = self.above(op, layout)?;
                 self.resolved(op.operands[0], &inner, depth)
             }
             OpKind::Select => {
@@ -456,8 +431,8 @@ impl<'a> Walk<'a> {
         }
         let op = self.ops.op(self.ops.defined(value)?);
         match op.kind()? {
-            kind @ (OpKind::Transpose | OpKind::Reshape | OpKind::BroadcastInDim) => {
-                let inner = self.above(op, kind, layout)?;
+            OpKind::Transpose | OpKind::Reshape | OpKind::BroadcastInDim => {
+                let inner = self.above(op, layout)?;
                 self.mask(op.operands[0], &inner, depth)
             }
             OpKind::And => {
@@ -495,7 +470,7 @@ impl<'a> Walk<'a> {
                 if kind == OpKind::Convert && self.is_float(value) {
                     return false;
                 }
-                let Some(inner) = self.above(op, kind, layout) else { return false };
+                let Some(inner) = self.above(op, layout) else { return false };
                 self.is_counter(op.operands[0], &inner, depth)
             }
             _ => false,
@@ -524,20 +499,13 @@ impl<'a> Walk<'a> {
         let op = self.ops.op(self.ops.defined(value)?);
         let kind = op.kind()?;
         matches!(kind, OpKind::BroadcastInDim | OpKind::Reshape | OpKind::Transpose).then_some(())?;
-        let inner = self.above(op, kind, layout)?;
+        let inner = self.above(op, layout)?;
         self.label(op.operands[0], &inner, depth)
     }
 
     /// Whether a value has the elements of another one in another shape.
     fn is_view(&self, value: Value) -> bool {
-        let Some(position) = self.ops.defined(value) else { return false };
-        let op = self.ops.op(position);
-        let count = |value: Value| static_spec(self.ops.func.ty(value)).map(|spec| spec.num_elements());
-        match op.kind() {
-            Some(OpKind::Reshape | OpKind::Transpose) => true,
-            Some(OpKind::BroadcastInDim) => count(op.operands[0]) == count(value),
-            _ => false,
-        }
+        self.ops.defined(value).is_some_and(|position| is_view(self.ops.func, self.ops.op(position)))
     }
 
     /// Whether all labels of a layout are rows of the loss.
@@ -546,25 +514,8 @@ impl<'a> Walk<'a> {
     }
 
     /// The layout of the operand of a view.
-    fn above(&mut self, op: &Op, kind: OpKind, layout: &Layout) -> Option<Layout> {
-        Some(match kind {
-            OpKind::Convert => layout.clone(),
-            OpKind::Transpose => unpermuted(op, layout)?,
-            OpKind::Reshape => {
-                let dims = self.dims(op.operands[0])?;
-                self.site.labels.reshaped(layout, &dims)?
-            }
-            _ => {
-                let to = op.attr("broadcast_dimensions")?.as_i64s()?;
-                let (from, dims) = (self.dims(op.operands[0])?, self.dims(op.first_result)?);
-                let mut inner = Vec::with_capacity(from.len());
-                for (&to, &size) in to.iter().zip(&from) {
-                    let to = usize::try_from(to).ok()?;
-                    inner.push(if *dims.get(to)? == size { layout.get(to)?.clone() } else { Vec::new() });
-                }
-                inner
-            }
-        })
+    fn above(&mut self, op: &Op, layout: &Layout) -> Option<Layout> {
+        above(self.ops.func, &mut self.site.labels, op, layout)
     }
 
     /// An op on numbers of rows.
@@ -677,37 +628,29 @@ impl<'a> Walk<'a> {
         let (other_root, other_chain) = self.root(value);
         (root == other_root).then_some(())?;
         let mut lies = layout.clone();
-        for (op, kind, _) in &chain {
-            lies = self.above(op, *kind, &lies)?;
+        for op in &chain {
+            lies = self.above(op, &lies)?;
         }
-        for (op, kind, result) in other_chain.into_iter().rev() {
-            let dims = self.dims(result)?;
-            lies = match kind {
-                OpKind::Convert => lies,
-                OpKind::Transpose => permuted(op, &lies)?,
-                OpKind::Reshape => self.site.labels.reshaped(&lies, &dims)?,
-                _ => self.broadcast(op, &lies, &dims)?.0,
-            };
+        for op in other_chain.into_iter().rev() {
+            lies = viewed(self.ops.func, &mut self.site.labels, op, &lies)?.0;
         }
         Some(lies)
     }
 
     /// The array that a value is a view of, and the views from the value up.
-    fn root(&self, mut value: Value) -> (Value, Vec<(&'a Op, OpKind, Value)>) {
+    fn root(&self, mut value: Value) -> (Value, Vec<&'a Op>) {
         let mut chain = Vec::new();
         while let Some(position) = self.ops.defined(value) {
             let op = self.ops.op(position);
             let Some(kind) = op.kind() else { break };
             let is_view = match kind {
                 OpKind::Convert => self.is_float(op.operands[0]) && self.is_float(value),
-                OpKind::Transpose | OpKind::Reshape => true,
-                OpKind::BroadcastInDim => self.is_view(value),
-                _ => false,
+                _ => is_view(self.ops.func, op),
             };
             if !is_view {
                 break;
             }
-            chain.push((op, kind, value));
+            chain.push(op);
             value = op.operands[0];
         }
         (value, chain)
