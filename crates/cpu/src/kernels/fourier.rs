@@ -94,8 +94,8 @@ impl Real for f64 {
     }
 }
 
-/// Plans for machines with AVX and FMA, on which `FftPlanner` makes the same ones. Elsewhere the interpreter transforms:
-/// the code that does without them would take as long to build again.
+/// Plans for machines with AVX and FMA, on which `FftPlanner` makes the same ones. The code that does without them would take as
+/// long to build again.
 #[cfg(target_arch = "x86_64")]
 fn planner<T: FftNum>() -> Option<rustfft::FftPlannerAvx<T>> {
     rustfft::FftPlannerAvx::new().ok()

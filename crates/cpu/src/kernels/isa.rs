@@ -9,7 +9,7 @@ use crate::error::Error;
 /// A tier of instruction sets. A device that is held to one uses nothing beyond it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CpuIsa {
-    /// No instruction set is assumed. On x86-64 programs are then interpreted op by op.
+    /// No instruction set but what every machine of the architecture has: on x86-64 SSE2.
     Portable,
     /// NEON of AArch64.
     Neon,

@@ -89,14 +89,7 @@ impl Machine {
         }
     }
 
-    /// Whether programs are compiled for this machine. Every x86-64 processor of a server since 2015 has AVX2, and code for
-    /// those before would be a tenth of what is built: there, programs are interpreted. Tests run the portable kernels of
-    /// other architectures.
-    pub(crate) fn has_kernels(&self) -> bool {
-        cfg!(any(test, not(target_arch = "x86_64"))) || self.avx2
-    }
-
-    /// A machine of which nothing is known: where there are kernels without AVX2, every one has a path for it.
+    /// A machine of which nothing is known: every kernel has a path for it.
     #[cfg(any(test, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     pub(crate) fn portable() -> Machine {
         Machine::default()

@@ -25,7 +25,8 @@ pub(crate) fn wide<R>(machine: &Machine, call: impl FnOnce() -> R) -> R {
             return unsafe { avx2(call) };
         }
     }
-    plain(machine, call)
+    let _ = machine;
+    call()
 }
 
 /// A loop that is compiled for the machine: [`WideLoop::run`] is to be `#[inline(always)]`, as is what it calls. A long closure may
@@ -56,17 +57,6 @@ pub(crate) fn wide_loop(machine: &Machine, work: impl WideLoop) {
             return unsafe { avx2(work) };
         }
     }
-    plain(machine, || work.run());
-}
-
-/// For a machine of which nothing is known.
-#[cfg(any(test, not(target_arch = "x86_64")))]
-fn plain<R>(_: &Machine, call: impl FnOnce() -> R) -> R {
-    call()
-}
-
-/// There is none: see [`Machine::has_kernels`].
-#[cfg(all(target_arch = "x86_64", not(test)))]
-fn plain<R>(machine: &Machine, _: impl FnOnce() -> R) -> R {
-    unreachable!("no program is compiled for {machine:?}")
+    let _ = machine;
+    work.run();
 }

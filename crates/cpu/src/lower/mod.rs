@@ -124,11 +124,6 @@ pub(crate) fn compile_for(
     memory: &Arc<Arena>,
     manual: Manual,
 ) -> Result<Program, Error> {
-    if !machine.has_kernels() {
-        return Err(Error::Unsupported {
-            what: "a compiled program on an x86-64 CPU without AVX2, FMA and F16C".into(),
-        });
-    }
     let missing = || Error::Program { op: "program".into(), message: format!("there is no @{entry}") };
     let func = module.func(entry).ok_or_else(missing)?;
     let body = func.body.ok_or_else(missing)?;

@@ -52,13 +52,25 @@ impl Slot {
     }
 }
 
+/// Sizes as callers read them.
+pub(crate) struct Shape {
+    dims: Vec<i64>,
+    minor_to_major: Vec<i64>,
+}
+
+impl Shape {
+    pub(super) fn new(dims: &[usize]) -> Arc<Shape> {
+        let minor_to_major = (0..dims.len() as i64).rev().collect();
+        Arc::new(Shape { dims: dims.iter().map(|&d| d as i64).collect(), minor_to_major })
+    }
+}
+
 /// A buffer.
 pub(crate) struct Buffer {
     pub(super) client: Arc<Client>,
     pub(super) memory: usize,
     pub(super) number: PJRT_Buffer_Type,
-    dims: Vec<i64>,
-    minor_to_major: Vec<i64>,
+    shape: Arc<Shape>,
     /// `None` once deleted.
     slot: Mutex<Option<Arc<Slot>>>,
     /// What callers outside hold on to, also after deletion.
@@ -75,15 +87,18 @@ impl Buffer {
         dims: &[usize],
         slot: Arc<Slot>,
     ) -> Buffer {
-        Buffer {
-            client,
-            memory,
-            number,
-            dims: dims.iter().map(|&d| d as i64).collect(),
-            minor_to_major: (0..dims.len() as i64).rev().collect(),
-            slot: Mutex::new(Some(slot)),
-            held: Mutex::default(),
-        }
+        Buffer::with_shape(client, memory, number, Shape::new(dims), slot)
+    }
+
+    /// The same with a shape that others share.
+    pub(super) fn with_shape(
+        client: Arc<Client>,
+        memory: usize,
+        number: PJRT_Buffer_Type,
+        shape: Arc<Shape>,
+        slot: Arc<Slot>,
+    ) -> Buffer {
+        Buffer { client, memory, number, shape, slot: Mutex::new(Some(slot)), held: Mutex::default() }
     }
 
     /// A buffer that is ready, its memory accounted for.
@@ -122,7 +137,14 @@ impl Buffer {
     }
 
     pub(super) fn dims(&self) -> Vec<usize> {
-        self.dims.iter().map(|&d| d as usize).collect()
+        self.shape.dims.iter().map(|&d| d as usize).collect()
+    }
+
+    /// Whether it has these sizes; one that is `None` may be any.
+    pub(super) fn has_dims(&self, wanted: &[Option<usize>]) -> bool {
+        let have = &self.shape.dims;
+        have.len() == wanted.len()
+            && have.iter().zip(wanted).all(|(&d, want)| want.is_none_or(|want| want == d as usize))
     }
 
     fn dtype(&self) -> Result<DType, Failure> {
@@ -210,9 +232,9 @@ unsafe fn device_array(
 }
 
 /// How a buffer is named in messages.
-pub(super) fn label(dtype: DType, dims: &[usize]) -> String {
+pub(super) fn label(dtype: DType, dims: &[usize]) -> Arc<str> {
     let dims: Vec<String> = dims.iter().map(usize::to_string).collect();
-    format!("{dtype}[{}]", dims.join(","))
+    format!("{dtype}[{}]", dims.join(",")).into()
 }
 
 /// Caller memory that a copy goes to when the array is there.
@@ -329,13 +351,13 @@ entries! {
     }
 
     fn PJRT_Buffer_Dimensions(args: PJRT_Buffer_Dimensions_Args) {
-        let dims = &object(args.buffer)?.dims;
+        let dims = &object(args.buffer)?.shape.dims;
         (args.dims, args.num_dims) = (dims.as_ptr(), dims.len());
         Ok(())
     }
 
     fn PJRT_Buffer_UnpaddedDimensions(args: PJRT_Buffer_UnpaddedDimensions_Args) {
-        let dims = &object(args.buffer)?.dims;
+        let dims = &object(args.buffer)?.shape.dims;
         (args.unpadded_dims, args.num_dims) = (dims.as_ptr(), dims.len());
         Ok(())
     }
@@ -347,7 +369,7 @@ entries! {
     }
 
     fn PJRT_Buffer_GetMemoryLayout(args: PJRT_Buffer_GetMemoryLayout_Args) {
-        let order = &object(args.buffer)?.minor_to_major;
+        let order = &object(args.buffer)?.shape.minor_to_major;
         let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
         (tiled.minor_to_major, tiled.minor_to_major_size) = (order.as_ptr(), order.len());
         args.layout = PJRT_Buffer_MemoryLayout::new();

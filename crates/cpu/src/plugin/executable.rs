@@ -7,11 +7,13 @@ use std::sync::{Arc, OnceLock};
 
 use pjrt_sys::*;
 use sha2::{Digest, Sha256};
+use tensor::DType;
 
 use crate::engine::{self, Compiled, Cpu, FreeShardings, PartitionRuns, PortType};
 use crate::lower::Donation;
 use crate::sharding::Sharding;
 
+use super::buffer::{Shape, label};
 use super::call::{Failure, bytes, entries, give_bytes, give_text, handles, object};
 use super::client::{Client, MEMORY_KINDS};
 use super::element;
@@ -27,6 +29,8 @@ pub(crate) struct Program {
     pub(super) compiled: Arc<Compiled>,
     /// What the last run took, in nanoseconds; the largest number before the first.
     pub(super) last_run: AtomicU64,
+    /// By result.
+    pub(super) outputs: Vec<OutputType>,
     pub(super) options: CompileOptions,
     option_bytes: Vec<u8>,
     source: Vec<u8>,
@@ -48,6 +52,36 @@ pub(crate) struct Program {
 unsafe impl Send for Program {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Program {}
+
+/// What every launch needs to know of a result.
+pub(crate) struct OutputType {
+    pub(super) number: PJRT_Buffer_Type,
+    /// `None` where the run tells.
+    pub(super) fixed: Option<Fixed>,
+}
+
+/// What is known of a result whose sizes are.
+pub(crate) struct Fixed {
+    pub(super) shape: Arc<Shape>,
+    pub(super) bytes: u64,
+    /// How messages name it.
+    pub(super) label: Arc<str>,
+}
+
+impl OutputType {
+    fn new(port: &PortType) -> OutputType {
+        let (dtype, dims): (DType, Option<Vec<usize>>) = match port {
+            PortType::Array(dtype, dims) => (*dtype, dims.iter().copied().collect()),
+            PortType::Token => (DType::Bool, Some(vec![0])),
+        };
+        let fixed = dims.zip(port.bytes()).map(|(dims, bytes)| Fixed {
+            shape: Shape::new(&dims),
+            bytes: bytes as u64,
+            label: label(dtype, &dims),
+        });
+        OutputType { number: number(port), fixed }
+    }
+}
 
 /// Byte strings as two C lists.
 pub(crate) struct Texts {
@@ -124,6 +158,7 @@ impl Program {
         let layouts =
             |ports: &[PortType]| LayoutList::new(ports.iter().map(|port| Layout::row_major(port.rank())).collect());
         Ok(Arc::new(Program {
+            outputs: results.iter().map(OutputType::new).collect(),
             output_types: results.iter().map(number).collect(),
             output_dims: results.iter().flat_map(dims).collect(),
             output_ranks: results.iter().map(PortType::rank).collect(),

@@ -16,11 +16,11 @@ use crate::lower::Donation;
 use crate::memory::Array;
 use crate::recorder::{Site, Working};
 
-use super::buffer::{Buffer, Slot, label, reserve};
+use super::buffer::{Buffer, Shape, Slot, reserve};
 use super::call::{Failure, entries, list, object};
 use super::client::{Client, Device, Waiting};
 use super::event::Event;
-use super::executable::{Loaded, Program, number};
+use super::executable::{Fixed, Loaded, OutputType, Program, number};
 use super::ledger::Reservation;
 use super::processes::Group;
 
@@ -42,8 +42,8 @@ struct Launch {
     program: Arc<Program>,
     /// `[device][argument]`.
     arguments: Vec<Vec<Arc<Slot>>>,
-    /// `[device][result]`.
-    outputs: Vec<Vec<Output>>,
+    /// Those of the first device, then of the next.
+    outputs: Vec<Output>,
     done: Event,
     /// Where devices of other processes run it too.
     group: Option<Group>,
@@ -66,7 +66,7 @@ impl Launch {
         let finished = match outcome {
             Ok(results) => {
                 let mut finished = Ok(());
-                for (output, array) in self.outputs.into_iter().flatten().zip(results.into_iter().flatten()) {
+                for (output, array) in self.outputs.into_iter().zip(results.into_iter().flatten()) {
                     let reservation = match output.reservation {
                         Some(reservation) => Ok(reservation),
                         None => reserve(client, output.memory, array.dtype(), array.dims()),
@@ -79,7 +79,7 @@ impl Launch {
                 finished
             }
             Err(failure) => {
-                for output in self.outputs.into_iter().flatten() {
+                for output in self.outputs {
                     output.slot.resolve(Err(failure.clone()));
                 }
                 Err(failure)
@@ -116,7 +116,7 @@ fn is_short(program: &Program, device: &Device, arguments: &[Vec<Arc<Slot>>]) ->
     program.last_run.load(Ordering::Relaxed) < SHORT_NANOS
         && program.compiled.is_flat()
         && device.is_idle()
-        && arguments.iter().flatten().all(|slot| slot.event.outcome().is_some())
+        && arguments.iter().flatten().all(|slot| slot.event.is_done())
 }
 
 /// Which arguments the caller does not give away in this launch.
@@ -136,19 +136,14 @@ unsafe fn kept<'a>(options: *const PJRT_ExecuteOptions) -> &'a [i64] {
 
 /// Whether a buffer has no data but its order: a token, or the array of no booleans that JAX passes for one.
 fn is_token(buffer: &Buffer) -> bool {
-    buffer.number == PJRT_Buffer_Type_TOKEN || buffer.number == PJRT_Buffer_Type_PRED && buffer.dims() == [0]
+    buffer.number == PJRT_Buffer_Type_TOKEN || buffer.number == PJRT_Buffer_Type_PRED && buffer.has_dims(&[Some(0)])
 }
 
 fn check_argument(buffer: &Buffer, port: &PortType, n: usize, device: usize) -> Result<(), Failure> {
     let fits = match port {
         // The result of a program that returns a token may go where an array of no booleans is asked for.
         PortType::Array(DType::Bool, dims) if dims[..] == [Some(0)] => is_token(buffer),
-        PortType::Array(_, dims) => {
-            let have = buffer.dims();
-            number(port) == buffer.number
-                && have.len() == dims.len()
-                && have.iter().zip(dims).all(|(have, want)| want.is_none_or(|want| want == *have))
-        }
+        PortType::Array(_, dims) => number(port) == buffer.number && buffer.has_dims(dims),
         PortType::Token => is_token(buffer),
     };
     if !fits {
@@ -167,38 +162,30 @@ fn check_argument(buffer: &Buffer, port: &PortType, n: usize, device: usize) -> 
     Ok(())
 }
 
-/// The outputs of one device, with memory for them. `given_bytes` come back when the launch begins.
-fn outputs(
+/// Adds the outputs of one device, with memory for them. `given_bytes` come back when the launch begins.
+fn add_outputs(
     client: &Arc<Client>,
     device: usize,
-    results: &[PortType],
+    types: &[OutputType],
     given_bytes: u64,
-) -> Result<Vec<Output>, Failure> {
+    outputs: &mut Vec<Output>,
+) -> Result<(), Failure> {
     let device = &client.devices[device];
-    let one = |port: &PortType| {
-        let (dtype, dims): (DType, Option<Vec<usize>>) = match port {
-            PortType::Array(dtype, dims) => (*dtype, dims.iter().copied().collect()),
-            PortType::Token => (DType::Bool, Some(vec![0])),
-        };
-        let reservation = match (dims, port.bytes()) {
-            (Some(dims), Some(bytes)) => Some(device.ledger.reserve(bytes as u64, given_bytes, label(dtype, &dims))?),
-            _ => None,
-        };
-        Ok(Output { memory: device.default_memory(), slot: Slot::pending(), reservation })
-    };
-    results.iter().map(one).collect()
+    for output in types {
+        let reserve = |fixed: &Fixed| device.ledger.reserve(fixed.bytes, given_bytes, fixed.label.clone());
+        let reservation = output.fixed.as_ref().map(reserve).transpose()?;
+        outputs.push(Output { memory: device.default_memory(), slot: Slot::pending(), reservation });
+    }
+    Ok(())
 }
 
 /// The buffer a caller gets for an output. Sizes that only the run tells are waited for.
-fn output_buffer(client: &Arc<Client>, memory: usize, port: &PortType, slot: Arc<Slot>) -> Result<Buffer, Failure> {
-    let dims = match port {
-        PortType::Array(_, dims) => match dims.iter().copied().collect::<Option<Vec<usize>>>() {
-            Some(dims) => dims,
-            None => slot.wait()?.array.dims().to_vec(),
-        },
-        PortType::Token => vec![0],
+fn output_buffer(client: &Arc<Client>, memory: usize, output: &OutputType, slot: Arc<Slot>) -> Result<Buffer, Failure> {
+    let shape = match &output.fixed {
+        Some(fixed) => fixed.shape.clone(),
+        None => Shape::new(slot.wait()?.array.dims()),
     };
-    Ok(Buffer::new(client.clone(), memory, number(port), &dims, slot))
+    Ok(Buffer::with_shape(client.clone(), memory, output.number, shape, slot))
 }
 
 /// The devices of a launch: those of the program, or the one the caller names.
@@ -243,19 +230,21 @@ entries! {
         }
         let kept = kept(args.options);
         let lists = list(args.argument_lists, if args.num_args == 0 { 0 } else { ids.len() });
-        let mut slots = vec![Vec::with_capacity(args.num_args); ids.len()];
+        let mut slots: Vec<Vec<Arc<Slot>>> = Vec::with_capacity(ids.len());
         let mut given: Vec<&Buffer> = Vec::new();
-        let mut filled = Vec::with_capacity(ids.len());
+        let types = &loaded.program.outputs;
+        let mut filled = Vec::with_capacity(ids.len() * types.len());
         for (n, &device) in ids.iter().enumerate() {
             let buffers = lists.get(n).map_or(&[][..], |&buffers| list(buffers, args.num_args));
             if buffers.len() != args.num_args {
                 return Err(Failure::invalid("a list of arguments is null"));
             }
             let mut given_bytes = 0;
+            let mut taken = Vec::with_capacity(args.num_args);
             for (k, (&raw, port)) in buffers.iter().zip(compiled.arguments()).enumerate() {
                 let buffer: &Buffer = object(raw)?;
                 check_argument(buffer, port, k, device)?;
-                slots[n].push(buffer.slot()?);
+                taken.push(buffer.slot()?);
                 if compiled.donated()[k] != Donation::Kept && !kept.contains(&(k as i64)) {
                     if buffers.iter().filter(|&&other| other == raw).count() > 1 {
                         return Err(Failure::invalid(format!("argument {k} is donated, but the same buffer is passed twice")));
@@ -264,12 +253,12 @@ entries! {
                     given.push(buffer);
                 }
             }
-            filled.push(outputs(client, device, compiled.results(), given_bytes)?);
+            slots.push(taken);
+            add_outputs(client, device, types, given_bytes, &mut filled)?;
         }
         // Nothing fails from here on but the run itself.
         given.iter().for_each(|buffer| buffer.delete());
-        let places: Vec<Vec<(usize, Arc<Slot>)>> =
-            filled.iter().map(|list| list.iter().map(|output| (output.memory, output.slot.clone())).collect()).collect();
+        let places: Vec<(usize, Arc<Slot>)> = filled.iter().map(|output| (output.memory, output.slot.clone())).collect();
         let done = Event::pending();
         let mut launch = Launch {
             client: client.clone(),
@@ -289,15 +278,15 @@ entries! {
             launch.waiting = Some(device.waiting());
             device.enqueue(Box::new(move || launch.run()))?;
         }
-        for (n, place) in places.into_iter().enumerate() {
-            let buffers = place.into_iter().zip(compiled.results());
-            let buffers = buffers.map(|((memory, slot), port)| output_buffer(client, memory, port, slot));
-            let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
-            let into = if buffers.is_empty() { std::ptr::null_mut() } else { *args.output_lists.add(n) };
-            for (k, buffer) in buffers.into_iter().enumerate() {
-                into.add(k).write(buffer.into_raw());
-            }
-            if !args.device_complete_events.is_null() {
+        let buffers = places.into_iter().zip(types.iter().cycle());
+        let buffers = buffers.map(|((memory, slot), output)| output_buffer(client, memory, output, slot));
+        // All of them before any is handed out: what fails hands out none.
+        let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
+        for (n, buffer) in buffers.into_iter().enumerate() {
+            (*args.output_lists.add(n / types.len())).add(n % types.len()).write(buffer.into_raw());
+        }
+        if !args.device_complete_events.is_null() {
+            for n in 0..ids.len() {
                 args.device_complete_events.add(n).write(done.clone().into_raw());
             }
         }

@@ -17,7 +17,7 @@ pub(crate) struct Statistics {
     pub(crate) peak_bytes_in_use: u64,
     pub(crate) num_allocs: u64,
     pub(crate) largest_alloc_bytes: u64,
-    live: BTreeMap<u64, (u64, String)>,
+    live: BTreeMap<u64, (u64, Arc<str>)>,
 }
 
 /// Accounts for the memory of one device.
@@ -54,7 +54,7 @@ impl Ledger {
         self: &Arc<Self>,
         bytes: u64,
         credit_bytes: u64,
-        label: String,
+        label: Arc<str>,
     ) -> Result<Reservation, Failure> {
         let mut statistics = self.statistics();
         let needed = statistics.bytes_in_use.saturating_sub(credit_bytes).saturating_add(bytes);
@@ -71,7 +71,7 @@ impl Ledger {
     }
 
     fn exhausted(&self, statistics: &Statistics, bytes: u64, label: &str) -> Failure {
-        let mut live: Vec<&(u64, String)> = statistics.live.values().collect();
+        let mut live: Vec<&(u64, Arc<str>)> = statistics.live.values().collect();
         live.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
         let named: Vec<String> =
             live.iter().take(NAMED).map(|(bytes, label)| format!("{label} ({bytes} bytes)")).collect();

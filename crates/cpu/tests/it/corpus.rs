@@ -144,11 +144,9 @@ fn difference(a: &Literal, b: &Literal, tolerance: f64) -> Option<String> {
     ))
 }
 
-/// This CPU held to each tier that has kernels, but its highest.
+/// This CPU held to each tier but its highest.
 pub(crate) fn lower_tiers() -> Vec<Arc<Cpu>> {
-    let tiers = CpuIsa::available().into_iter();
-    let tiers =
-        tiers.filter(|&isa| isa != CpuIsa::detect() && (isa != CpuIsa::Portable || cfg!(not(target_arch = "x86_64"))));
+    let tiers = CpuIsa::available().into_iter().filter(|&isa| isa != CpuIsa::detect());
     tiers.map(|isa| Cpu::with_isa(None, Some(isa)).unwrap()).collect()
 }
 

@@ -151,9 +151,7 @@ fn check(shape: &Shape, sequences: &[Sequence]) {
     if !shape.sinks.is_empty() {
         literals.push(literal(DType::F32, &[shape.kv_heads, shape.group], shape.sinks));
     }
-    // On x86-64 programs are not compiled for machines below AVX2.
-    let is_compiled = |isa: &CpuIsa| *isa != CpuIsa::Portable || cfg!(not(target_arch = "x86_64"));
-    let tiers = CpuIsa::available().into_iter().filter(is_compiled);
+    let tiers = CpuIsa::available().into_iter();
     for (isa, threads) in tiers.map(|isa| (isa, if isa == CpuIsa::detect() { 2 } else { 1 })) {
         let cpu = Cpu::with_isa(Some(threads), Some(isa)).expect("a tier of this machine");
         let compiled = Compiled::from_module(&cpu, module.clone(), &EngineOptions::default()).expect("it compiles");

@@ -17,8 +17,7 @@ pub(super) type Kernel = unsafe fn(usize, *mut u8, *const u8, *const u8, *const 
 /// The instruction set kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Isa {
-    /// What every machine of the architecture has; on x86-64 for tests only, see [`Machine::has_kernels`].
-    #[cfg(any(test, not(target_arch = "x86_64")))]
+    /// What every machine of the architecture has.
     Baseline,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -34,10 +33,7 @@ impl Isa {
                 return Isa::Avx2;
             }
         }
-        #[cfg(any(test, not(target_arch = "x86_64")))]
-        return Isa::Baseline;
-        #[cfg(all(target_arch = "x86_64", not(test)))]
-        unreachable!("no program is compiled for {machine:?}")
+        Isa::Baseline
     }
 }
 
@@ -55,7 +51,6 @@ unsafe fn avx2<B: Body>(n: usize, out: *mut u8, a: *const u8, b: *const u8, c: *
     unsafe { B::run::<true>(n, out, a, b, c, extra) }
 }
 
-#[cfg(any(test, not(target_arch = "x86_64")))]
 unsafe fn baseline<B: Body>(n: usize, out: *mut u8, a: *const u8, b: *const u8, c: *const u8, extra: i64) {
     // SAFETY: the caller's promise is the body's.
     unsafe { B::run::<{ cfg!(any(target_feature = "fma", target_arch = "aarch64")) }>(n, out, a, b, c, extra) }
@@ -64,7 +59,6 @@ unsafe fn baseline<B: Body>(n: usize, out: *mut u8, a: *const u8, b: *const u8, 
 /// The kernel of a body for an instruction set the machine has.
 pub(super) fn kernel<B: Body>(isa: Isa) -> Kernel {
     match isa {
-        #[cfg(any(test, not(target_arch = "x86_64")))]
         Isa::Baseline => baseline::<B>,
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => avx2::<B>,

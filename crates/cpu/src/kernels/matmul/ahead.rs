@@ -48,6 +48,12 @@ impl Ahead {
         }
     }
 
+    /// The lines of memory in one run.
+    pub(super) fn run(at: *const u8, bytes: usize) -> Ahead {
+        let lines = bytes.div_ceil(LINE);
+        Ahead { at, run_lines: lines, run_left: lines, gap: 0, left: lines, allowed: 0 }
+    }
+
     /// Lines not yet allowed.
     pub(super) fn lines(&self) -> usize {
         self.left

@@ -129,6 +129,8 @@ const APART_BYTES: usize = 8 << 10;
 const MOST_BLOCKS: usize = 20;
 /// A right matrix above this is brought near while the columns before are computed.
 const FAR_BYTES: usize = 1 << 20;
+/// Packed columns above this are brought near while those before are multiplied.
+const FAR_PANELS_BYTES: usize = 2 << 20;
 /// The packed columns that threads share stay below this.
 const SHARED_BYTES: usize = 8 << 20;
 /// Panels packed together so that rows of the source are read in longer runs.
@@ -579,6 +581,18 @@ unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>
                         &(part.steps.start..part.steps.end.min(part.steps.start + piece_steps)),
                     )
                 };
+            }
+            // Packed panels that the next blocks read come from beyond L2 where all of them together are larger.
+            if let Right::Panels(all) = right
+                && part.cols.len() * part.steps.len() * size_of::<K::Right>() > FAR_PANELS_BYTES
+            {
+                let end = piece + steps;
+                let (col, at) = if end < part.steps.len() { (group.start, end) } else { (group.end, 0) };
+                if col < part.cols.end {
+                    let steps = piece_steps.min(part.steps.len() - at).next_multiple_of(K::STEP);
+                    let at = all.start.wrapping_add((col - chunk) / K::COLS * all.panel + at * K::COLS);
+                    ahead = Ahead::run(at.cast_const().cast(), steps * K::COLS * size_of::<K::Right>());
+                }
             }
             let fetches = ahead.lines().div_ceil(left_panels * group.len().div_ceil(K::COLS));
             for (panel, col) in group.clone().step_by(K::COLS).enumerate() {

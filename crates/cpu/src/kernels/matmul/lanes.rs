@@ -2,7 +2,7 @@
 //! dimension goes by.
 #![allow(unsafe_code)]
 
-use super::ahead::{Ahead, near_line};
+use super::ahead::{Ahead, LINE, near_line};
 
 /// A vector of a machine and what the matmul needs of it.
 ///
@@ -64,6 +64,50 @@ pub(super) struct Place<T> {
     pub(super) last: usize,
 }
 
+/// Steps ahead at which lines of a right panel are brought from L2.
+const PREFETCH_STEPS: usize = 12;
+/// Vectors of a step of a right panel.
+const PANEL_VECTORS: usize = 2;
+
+/// One step of a block. The left factor comes with the elements between its rows.
+///
+/// # Safety
+/// As [`block`], for one step.
+#[allow(clippy::needless_range_loop)]
+#[inline(always)]
+unsafe fn step<L: Lanes, const M: usize, const V: usize, const PANEL: usize>(
+    sums: &mut [[L::Vector; V]; M],
+    (left, left_row): (*const L::Elem, isize),
+    right: *const L::Elem,
+    last: usize,
+) {
+    let mut columns = [L::zero(); V];
+    for v in 0..V {
+        // SAFETY: `V` vectors of the step are readable, of the last one `last` lanes where the factor is not packed.
+        columns[v] = unsafe {
+            if PANEL > 0 || v + 1 < V {
+                L::load(right.add(v * L::LANES))
+            } else {
+                L::load_part(right.add(v * L::LANES), last)
+            }
+        };
+    }
+    // A piece of a panel of narrow vectors stays in L1.
+    let vector_bytes = size_of::<L::Vector>();
+    if PANEL > 0 && vector_bytes >= LINE {
+        for v in 0..V {
+            near_line(right.wrapping_add((PANEL_VECTORS * PREFETCH_STEPS + v) * L::LANES).cast());
+        }
+    }
+    for i in 0..M {
+        // SAFETY: row `i` of the left factor's step.
+        let value = L::splat(unsafe { *left.offset(i as isize * left_row) });
+        for v in 0..V {
+            sums[i][v] = L::multiply_add(value, columns[v], sums[i][v]);
+        }
+    }
+}
+
 /// A block of `M` rows and `V` vectors. `PANEL` is the height of a packed left panel, or 0 for a left factor with strides
 /// and a right one of which only the columns of the result may be read.
 ///
@@ -78,13 +122,15 @@ pub(super) unsafe fn block<L: Lanes, const M: usize, const V: usize, const PANEL
     place: Place<L::Elem>,
     ahead: &mut Ahead,
 ) {
-    const PREFETCH_STEPS: isize = 12;
     // Lines fetched ahead with each run of steps: few enough that none waits for another.
     const FETCHED: usize = 8;
     const RUN_STEPS: usize = 32;
     const NEAR_ROWS: usize = 3;
+    // Steps in a row: what counts them would take a part of the instructions that a core begins in a cycle. Wide vectors leave room.
+    let unrolled = if size_of::<L::Vector>() < LINE { 4 } else { 1 };
     let Factors { steps, mut left, left_row, left_step, mut right, right_step } = factors;
     let (left_row, left_step) = if PANEL > 0 { (1, PANEL as isize) } else { (left_row, left_step) };
+    let right_step = if PANEL > 0 { (PANEL_VECTORS * L::LANES) as isize } else { right_step };
     let mut sums = [[L::zero(); V]; M];
     // Rows of the result are brought near a few at a time: all at once would take every line buffer from the factors.
     let mut near = place.at;
@@ -103,31 +149,19 @@ pub(super) unsafe fn block<L: Lanes, const M: usize, const V: usize, const PANEL
         }
         let run = steps_left.min(RUN_STEPS);
         steps_left -= run;
-        for _ in 0..run {
-            let mut columns = [L::zero(); V];
-            for v in 0..V {
-                // SAFETY: `V` vectors of the step are readable, of the last one `last` lanes where the factor is not
-                // packed.
-                columns[v] = unsafe {
-                    if PANEL > 0 || v + 1 < V {
-                        L::load(right.add(v * L::LANES))
-                    } else {
-                        L::load_part(right.add(v * L::LANES), place.last)
-                    }
-                };
+        let mut steps_of_run = run;
+        while PANEL > 0 && unrolled > 1 && steps_of_run >= unrolled {
+            for _ in 0..unrolled {
+                // SAFETY: the run has so many steps.
+                unsafe { step::<L, M, V, PANEL>(&mut sums, (left, left_row), right, place.last) };
+                left = left.wrapping_offset(left_step);
+                right = right.wrapping_offset(right_step);
             }
-            if PANEL > 0 {
-                for v in 0..V {
-                    near_line(right.wrapping_offset(right_step * PREFETCH_STEPS).wrapping_add(v * L::LANES).cast());
-                }
-            }
-            for i in 0..M {
-                // SAFETY: row `i` of the left factor's step.
-                let value = L::splat(unsafe { *left.offset(i as isize * left_row) });
-                for v in 0..V {
-                    sums[i][v] = L::multiply_add(value, columns[v], sums[i][v]);
-                }
-            }
+            steps_of_run -= unrolled;
+        }
+        for _ in 0..steps_of_run {
+            // SAFETY: a step of the run.
+            unsafe { step::<L, M, V, PANEL>(&mut sums, (left, left_row), right, place.last) };
             left = left.wrapping_offset(left_step);
             right = right.wrapping_offset(right_step);
         }

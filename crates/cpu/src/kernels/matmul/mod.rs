@@ -190,9 +190,7 @@ enum Choice {
     NeonF32,
     #[cfg(target_arch = "aarch64")]
     NeonF64,
-    #[cfg(any(test, not(target_arch = "x86_64")))]
     PortableF32,
-    #[cfg(any(test, not(target_arch = "x86_64")))]
     PortableF64,
     PortableI32,
 }
@@ -321,12 +319,10 @@ macro_rules! with_kernel {
                 type $K = neon::NeonF64;
                 $body
             }
-            #[cfg(any(test, not(target_arch = "x86_64")))]
             Choice::PortableF32 => {
                 type $K = portable::Portable<f32>;
                 $body
             }
-            #[cfg(any(test, not(target_arch = "x86_64")))]
             Choice::PortableF64 => {
                 type $K = portable::Portable<f64>;
                 $body
@@ -433,12 +429,8 @@ fn choose(lhs: DType, rhs: DType, machine: &Machine) -> Choice {
     }
     match lhs {
         dtype if dtype.is_integer() => Choice::PortableI32,
-        #[cfg(any(test, not(target_arch = "x86_64")))]
         DType::F64 => Choice::PortableF64,
-        #[cfg(any(test, not(target_arch = "x86_64")))]
         _ => Choice::PortableF32,
-        #[cfg(all(target_arch = "x86_64", not(test)))]
-        _ => unreachable!("no program is compiled for {machine:?}"),
     }
 }
 

@@ -18,6 +18,10 @@ pub(crate) fn fft(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>, Er
         Keyword::Irfft => Transform::Irfft,
         _ => return Ok(None),
     };
+    // On x86-64 transforms are for machines with AVX only; elsewhere the interpreter does them.
+    if cfg!(target_arch = "x86_64") && !lowering.machine.avx2 {
+        return Ok(None);
+    }
     let lengths: Vec<usize> = attributes::ints(op, "fft_length")?.iter().map(|&n| n as usize).collect();
     let (dtype, dims) = lowering.array_type(op.operands[0])?;
     let Some(plan) = Fourier::new(kind, &dims, &lengths, dtype) else { return Ok(None) };
