@@ -24,6 +24,7 @@ BUILDS = {"ours": "tpubridge_cpu", "before": "tpubridge_cpu_before"}
 # What holds each engine to a tier: the CPU device, XLA's compiler, torch's own kernels, oneDNN and MKL. XLA's libraries of
 # kernels (YNNPACK, oneDNN, Eigen) look at the CPU themselves: `hold.c` hides the instruction sets from them.
 TIERS = {
+    "portable": ("SSE4_2", "default", "SSE41", "SSE4_2"),
     "avx2": ("AVX2", "avx2", "AVX2", "AVX2"),
     "avx512": ("AVX512", "avx512", "AVX512_CORE", "AVX512"),
     "vnni": ("AVX512", "avx512", "AVX512_CORE_VNNI", "AVX512"),
@@ -146,6 +147,11 @@ def configure(names: list[str], plugins: dict[str, str]) -> None:
     if "xla" in names or not platforms:
         platforms.insert(0, "cpu")
     os.environ.pop("PJRT_NAMES_AND_LIBRARY_PATHS", None)
+    if os.environ.get("HELD_ISA") == "portable":
+        # jaxlib is built for AVX and refuses a CPU without it. This one has it: what is hidden is for those who look.
+        import jaxlib.cpu_feature_guard
+
+        jaxlib.cpu_feature_guard.check_cpu_features = lambda: None
     if builds:
         os.environ["PJRT_NAMES_AND_LIBRARY_PATHS"] = ",".join(f"{BUILDS[name]}:{path}" for name, path in builds.items())
     os.environ["JAX_PLATFORMS"] = ",".join(platforms)

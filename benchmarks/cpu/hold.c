@@ -1,7 +1,7 @@
 /* Hides instruction sets from a process: every CPUID instruction of it traps, and the answer has fewer features.
  *
  * `run.py --isa TIER` preloads it (LD_PRELOAD), so that libraries that look at the CPU themselves (YNNPACK, oneDNN, Eigen, MKL)
- * keep to the tier as well. HELD_ISA names the tier: avx2, avx512 or vnni. Linux on x86-64 with CPUID faulting only; where that
+ * keep to the tier as well. HELD_ISA names the tier: portable, avx2, avx512 or vnni. Linux on x86-64 with CPUID faulting only; where that
  * is missing the process ends, because its figures would not be those of the tier. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,6 +17,11 @@
 #define ARCH_SET_CPUID 0x1012
 #define BIT(n) (1u << (n))
 
+/* Leaf 1, ECX: FMA, AVX, F16C. What has vectors since is made of these. */
+#define AVX_CORE (BIT(12) | BIT(28) | BIT(29))
+/* Leaf 7: AVX2, and BMI1 and BMI2, which came with it. VAES and VPCLMULQDQ are of AVX too. */
+#define AVX2_CORE (BIT(3) | BIT(5) | BIT(8))
+#define AVX2_MORE_C (BIT(9) | BIT(10))
 /* Leaf 7: AVX-512 F, DQ, CD, BW, VL. */
 #define AVX512_CORE (BIT(16) | BIT(17) | BIT(28) | BIT(30) | BIT(31))
 /* Leaf 7, EBX: IFMA, PF, ER. ECX: VBMI, VBMI2, VNNI, BITALG, VPOPCNTDQ. EDX: 4VNNIW, 4FMAPS, VP2INTERSECT, AMX, FP16. */
@@ -25,16 +30,17 @@
 #define AVX512_MORE_C (BIT(1) | BIT(6) | BIT(12) | BIT(14))
 #define AVX512_MORE_D (BIT(2) | BIT(3) | BIT(8) | BIT(22) | BIT(23) | BIT(24) | BIT(25))
 
-static enum { AVX2, AVX512, VNNI } tier;
+static enum { PORTABLE, AVX2, AVX512, VNNI } tier;
 static int (*next_sigaction)(int, const struct sigaction *, struct sigaction *);
 static struct sigaction others;
 
-/* The five leaves' registers that name features of vectors; the rest passes. */
+/* The registers that name features of vectors; the rest passes. */
 static void answer(uint32_t leaf, uint32_t subleaf, uint32_t r[4]) {
+    if (leaf == 1 && tier == PORTABLE) r[2] &= ~AVX_CORE;
     if (leaf != 7) return;
     if (subleaf == 0) {
-        r[1] &= ~(AVX512_MORE_B | (tier == AVX2 ? AVX512_CORE : 0));
-        r[2] &= ~(AVX512_MORE_C | (tier == VNNI ? 0 : AVX512_VNNI));
+        r[1] &= ~(AVX512_MORE_B | (tier <= AVX2 ? AVX512_CORE : 0) | (tier == PORTABLE ? AVX2_CORE : 0));
+        r[2] &= ~(AVX512_MORE_C | (tier == VNNI ? 0 : AVX512_VNNI) | (tier == PORTABLE ? AVX2_MORE_C : 0));
         r[3] &= ~AVX512_MORE_D;
     } else {
         /* AVX-VNNI, AVX512-BF16, AMX, and the later ones of AVX. */
@@ -73,7 +79,7 @@ __attribute__((constructor)) static void begin(void) {
     const char *name = getenv("HELD_ISA");
     if (!name || !*name) return;
     if (!next_sigaction) next_sigaction = (__typeof__(next_sigaction))dlsym(RTLD_NEXT, "sigaction");
-    tier = !strcmp(name, "avx2") ? AVX2 : !strcmp(name, "avx512") ? AVX512 : VNNI;
+    tier = !strcmp(name, "portable") ? PORTABLE : !strcmp(name, "avx2") ? AVX2 : !strcmp(name, "avx512") ? AVX512 : VNNI;
     struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO | SA_NODEFER};
     others.sa_handler = SIG_DFL;
     if (next_sigaction(SIGSEGV, &action, NULL) || syscall(SYS_arch_prctl, ARCH_SET_CPUID, 0L)) {
