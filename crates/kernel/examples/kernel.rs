@@ -4,19 +4,22 @@
 //! with a block of rows; `quantized-i4`, `quantized-i8`, `quantized-f8E4M3FN` of rows, input and output features and a group, with
 //! blocks of input and output features; `paged`, `paged-int8`, `paged-mla` of sequences, KV heads, group, tokens, table and page size,
 //! with a block of queries;
-//! `loss-fwd`, `loss-bwd` of rows, depth and vocabulary size, with blocks of rows and vocabulary.
+//! `loss-fwd`, `loss-bwd` of rows, depth and vocabulary size, with blocks of rows and vocabulary; `lookup` of rows of a table, their
+//! size and ids, with a window of ids and columns.
 
 use std::process::ExitCode;
 
 use chips::Generation;
 use hlo::{FuncBuilder, ModuleBuilder, OpKind, Type};
-use kernel::Kernel;
 use kernel::kernels::PassDirection;
 use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
+use kernel::kernels::embedding::{self, EmbeddingLookup, LookupWindow};
 use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, Segments};
 use kernel::kernels::norm::{self, FusedNorm, NormKind};
 use kernel::kernels::paged::{self, AttentionSinks, PagedAttention};
 use kernel::kernels::quantized::{self, QuantizedMatmul, QuantizedTiles};
+use kernel::kernels::norm::{self, FusedNorm, NormKind};
+use kernel::{Kernel, SparseCores};
 use tensor::{DType, Spec};
 
 /// Heads: cycles grow with them evenly, and so does the time to count them.
@@ -55,6 +58,15 @@ fn printed(args: &[String]) -> Result<String, String> {
             let block = blocks.first().copied().or_else(|| norm.preferred_rows(pass, generation));
             let block = block.ok_or("no blocks divide that many rows")?;
             make(&norm, block, generation).map_err(|error| error.to_string())
+        }
+        ("lookup", &[rows, size, ids]) => {
+            let lookup = EmbeddingLookup { rows, size, ids, dtype: DType::F32 };
+            let window = match blocks[..] {
+                [ids, columns] => Some(LookupWindow { ids, columns }),
+                _ => SparseCores::of(generation).ok().and_then(|cores| lookup.preferred_window(&cores)),
+            };
+            let window = window.ok_or("no window fits")?;
+            embedding::lookup(&lookup, window, generation).map_err(|error| error.to_string())
         }
         ("loss-fwd", &[rows, depth, vocab_size]) => {
             loss_kernel([rows, depth, vocab_size], &blocks, PassDirection::Forward, generation)

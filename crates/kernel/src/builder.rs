@@ -7,9 +7,10 @@ use crate::cost;
 use crate::error::Error;
 use crate::ir::{Body, RefId};
 use crate::kernel::{
-    AxisId, BlockSpec, Buffers, CostEstimate, GridAxis, Kernel, KernelMemory, Reference, ReferenceRole, Semantics,
-    is_supported,
+    AxisId, BlockSpec, Buffers, CoreKind, CostEstimate, GridAxis, Kernel, KernelMemory, Reference, ReferenceRole,
+    Semantics, is_supported,
 };
+use crate::sparse_core::SparseCores;
 use crate::vmem;
 use crate::writer::{Val, Writer};
 
@@ -150,6 +151,31 @@ impl KernelBuilder {
         self.add(Reference { name: name.into(), role: ReferenceRole::Scratch, memory: KernelMemory::Smem, block })
     }
 
+    /// Adds an operand that stays in HBM: the body copies from it.
+    pub fn hbm_input(&mut self, name: &str, array: Spec) -> RefId {
+        self.add_in_hbm(name, array, ReferenceRole::Input)
+    }
+
+    /// Adds a result that lies in HBM: the body copies into it.
+    pub fn hbm_output(&mut self, name: &str, array: Spec) -> RefId {
+        self.add_in_hbm(name, array, ReferenceRole::Output)
+    }
+
+    fn add_in_hbm(&mut self, name: &str, array: Spec, role: fn(BlockSpec) -> ReferenceRole) -> RefId {
+        let zeros = |map: &Writer| (0..array.rank()).map(|_| map.i32(0).id()).collect::<Vec<_>>();
+        let writer = Writer::new(&self.name, self.grid.len(), &self.references);
+        let indices = zeros(&writer);
+        let map = writer.finish(indices).unwrap_or_default();
+        let role = role(BlockSpec { array: array.clone(), map, buffers: Buffers::One, part_of: None });
+        self.add(Reference { name: name.into(), role, memory: KernelMemory::Hbm, block: array })
+    }
+
+    /// Adds semaphores for copies.
+    pub fn semaphores(&mut self, name: &str, count: usize) -> RefId {
+        let block = Spec::new(DType::I32, [count]);
+        self.add(Reference { name: name.into(), role: ReferenceRole::Scratch, memory: KernelMemory::Semaphore, block })
+    }
+
     /// States the work of one call; without it every branch of every step counts.
     pub fn cost(&mut self, cost: CostEstimate) -> &mut Self {
         self.cost = Some(cost);
@@ -183,6 +209,9 @@ impl KernelBuilder {
         }
         for &(operand, result) in &kernel.in_place {
             check_in_place(&kernel, operand, result)?;
+        }
+        if kernel.core() == CoreKind::SparseCore {
+            check_sparse_core(&kernel)?;
         }
         kernel.cost = self.cost.unwrap_or_else(|| cost::count(&kernel));
         kernel.vmem_bytes = vmem::check(&kernel)?;
@@ -245,6 +274,27 @@ fn check_in_place(kernel: &Kernel, operand: RefId, result: RefId) -> Result<(), 
     }
 }
 
+/// The grid of a SparseCore kernel is the cores and their subcores, and nothing of it waits in windows.
+fn check_sparse_core(kernel: &Kernel) -> Result<(), Error> {
+    let cores = SparseCores::of(kernel.generation)?;
+    let is_there = |axis: &GridAxis| match axis.semantics {
+        Semantics::Core => axis.size <= cores.cores,
+        Semantics::Subcore => axis.size <= cores.subcores,
+        _ => false,
+    };
+    let semantics: Vec<Semantics> = kernel.grid.iter().map(|axis| axis.semantics).collect();
+    let wrong = if semantics != [Semantics::Core, Semantics::Subcore] || !kernel.grid.iter().all(is_there) {
+        Some(("grid", format!("it is at most {} SparseCores by {} subcores", cores.cores, cores.subcores)))
+    } else {
+        let is_window = |r: &&Reference| !matches!(r.role, ReferenceRole::Scratch) && r.memory != KernelMemory::Hbm;
+        let window = kernel.references.iter().find(is_window);
+        window.map(|reference| (reference.name.as_str(), "SparseCores take operands in HBM only".to_owned()))
+    };
+    wrong.map_or(Ok(()), |(operand, message)| {
+        Err(Error::Window { kernel: kernel.name.clone(), operand: operand.into(), message })
+    })
+}
+
 fn check_reference(kernel: &Kernel, reference: &Reference) -> Result<(), Error> {
     let refuse =
         |message: String| Err(Error::Window { kernel: kernel.name.clone(), operand: reference.name.clone(), message });
@@ -261,7 +311,7 @@ fn check_reference(kernel: &Kernel, reference: &Reference) -> Result<(), Error> 
             return refuse(format!("{spec} is empty or too large"));
         }
     }
-    let Some(array) = array else { return Ok(()) };
+    let Some(array) = array.filter(|_| reference.memory != KernelMemory::Hbm) else { return Ok(()) };
     let block = &reference.block.dims;
     if block.len() != array.rank() {
         return refuse(format!("a block of {} dimensions for {array}", block.len()));

@@ -28,6 +28,9 @@ pub const FLASH_BACKWARD: &str = "tpubridge.flash_attention_backward";
 /// of no token it may be anything. Attributes: [`PagedAttributes`].
 pub const PAGED_ATTENTION: &str = "tpubridge.paged_attention";
 
+/// Embedding look-up on SparseCores. Operands: table `[rows, size]`, ids `i32 [ids]`, clamped to the table. Result: `[ids, size]`.
+pub const EMBEDDING_LOOKUP: &str = "tpubridge.embedding_lookup";
+
 /// RMS norm. Operands: rows `[rows, size]`, weight `[1, size]`, and where there is one a bias `[1, size]`. Result: rows. Attributes:
 /// [`NormAttributes`].
 pub const RMS_NORM: &str = "tpubridge.rms_norm";

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::kernel::Kernel;
+use crate::kernel::{CoreKind, Kernel};
 use crate::vmem::GRANTED_BYTES;
 
 impl Kernel {
@@ -20,9 +20,16 @@ impl Kernel {
         } else {
             String::new()
         };
+        let device = match self.core() {
+            CoreKind::TensorCore => "",
+            // Arrays keep the tiles they have for TensorCores, so that none is copied for the call.
+            CoreKind::SparseCore => {
+                ", \"sparse_core_config\": {\"tiling\":\"TILING_COMPACT\"}, \"device_type\": \"DEVICE_TYPE_SPARSECORE\""
+            }
+        };
         format!(
             "{{\"custom_call_config\": {{\"body\": \"{body}\", \"cost_estimate\": {{\"flops\": {}, \"transcendentals\": {}, \
-             \"bytes_accessed\": {}}}, \"needs_layout_passes\": true}}{vmem}}}",
+             \"bytes_accessed\": {}}}, \"needs_layout_passes\": true}}{device}{vmem}}}",
             cost.flops, cost.transcendentals, cost.bytes_accessed
         )
     }

@@ -41,6 +41,8 @@ pub enum Error {
     },
     /// A generation whose compiler does not take these kernels.
     Generation(Generation),
+    /// A generation without SparseCores that kernels can use.
+    NoSparseCores(Generation),
     /// Sizes that a kernel of this crate does not take; the caller's.
     Shape {
         /// The kernel.
@@ -104,6 +106,7 @@ impl fmt::Display for Error {
                 f.write_str(&parts.join(", "))
             }
             Error::Generation(generation) => write!(f, "{generation} takes no kernels"),
+            Error::NoSparseCores(generation) => write!(f, "{generation} has no SparseCores that kernels can use"),
             Error::Shape { kernel, message } => write!(f, "{kernel}: {message}"),
             Error::Slower { kernel, generation } => {
                 write!(f, "{kernel}: the compiler's own ops are faster on {generation}")

@@ -185,6 +185,10 @@ pub enum KernelOp {
         /// What.
         value: ValueId,
     },
+    /// Begins a copy. Until it is awaited, neither end may be written and its destination may not be read.
+    Start(Transfer),
+    /// Waits for the end of a copy.
+    Await(Transfer),
     /// One of two blocks; its results are what the block yields.
     If {
         /// The condition.
@@ -205,6 +209,37 @@ pub enum KernelOp {
         /// The block.
         body: BlockId,
     },
+}
+
+/// A part of a piece of memory: where it begins, and its sizes. Leading dimensions that have no size here are one element.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Of which memory.
+    pub memory: RefId,
+    /// First element of each dimension.
+    pub at: Vec<ValueId>,
+    /// Sizes of the last dimensions.
+    pub dims: Vec<usize>,
+}
+
+/// A copy from memory to memory that goes on beside the core (a DMA).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transfer {
+    /// What is copied; all of its rows where some are gathered.
+    pub from: Part,
+    /// Where to.
+    pub to: Part,
+    /// Numbers of the rows that are gathered, one for each row there.
+    pub rows: Option<Part>,
+    /// The semaphore that tells the end.
+    pub semaphore: Part,
+}
+
+impl Transfer {
+    /// What it touches.
+    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+        [&self.from, &self.to, &self.semaphore].into_iter().chain(&self.rows)
+    }
 }
 
 /// An op in its place.

@@ -23,6 +23,10 @@ pub enum Semantics {
     Parallel,
     /// Steps run in order; scratch and output blocks carry from one to the next.
     Arbitrary,
+    /// One step on each SparseCore, all at once.
+    Core,
+    /// One step on each vector subcore of a SparseCore, all at once.
+    Subcore,
 }
 
 /// An axis of the grid.
@@ -45,6 +49,10 @@ pub enum KernelMemory {
     Vmem,
     /// Scalar memory.
     Smem,
+    /// Device memory, from and to which a body copies by itself.
+    Hbm,
+    /// Semaphores that tell the end of copies.
+    Semaphore,
 }
 
 /// How many copies of a block are kept.
@@ -100,7 +108,7 @@ impl Reference {
     /// The shape bodies see: leading dimensions of size 1 beyond the last two are dropped.
     pub fn view(&self) -> &[usize] {
         let dims = &self.block.dims;
-        if self.memory == KernelMemory::Smem {
+        if self.memory != KernelMemory::Vmem {
             return dims;
         }
         let ones = dims.iter().take_while(|&&d| d == 1).count().min(dims.len().saturating_sub(2));
@@ -129,7 +137,22 @@ pub struct Kernel {
     pub vmem_bytes: u64,
 }
 
+/// The kind of core that runs a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CoreKind {
+    /// Matrix and vector units over whole tiles.
+    TensorCore,
+    /// Many small vector units that fetch rows by index.
+    SparseCore,
+}
+
 impl Kernel {
+    /// The kind of core that runs it.
+    pub fn core(&self) -> CoreKind {
+        let is_sparse = |axis: &GridAxis| matches!(axis.semantics, Semantics::Core | Semantics::Subcore);
+        if self.grid.iter().any(is_sparse) { CoreKind::SparseCore } else { CoreKind::TensorCore }
+    }
+
     /// A piece of memory.
     pub fn reference(&self, id: RefId) -> Option<&Reference> {
         self.references.get(id.0 as usize)

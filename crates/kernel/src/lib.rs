@@ -33,6 +33,7 @@ mod kernel;
 pub mod kernels;
 mod lower;
 mod recognise;
+mod sparse_core;
 mod text;
 mod vmem;
 mod writer;
@@ -47,11 +48,13 @@ pub use expression::Operand;
 pub use interpret::interpret;
 pub use ir::{MatMulForm, MatmulPrecision};
 pub use kernel::{
-    AxisId, BlockSpec, Buffers, CostEstimate, GridAxis, Kernel, KernelMemory, Reference, ReferenceRole, Semantics,
+    AxisId, BlockSpec, Buffers, CoreKind, CostEstimate, GridAxis, Kernel, KernelMemory, Reference, ReferenceRole,
+    Semantics,
 };
 pub use lower::{KernelTarget, Lowered, lower};
 pub use recognise::{
-    FoundAttention, FoundNorm, LossForm, Recognised, RecognisedExperts, RecognisedLosses, RecognisedNorms, recognise,
-    recognise_experts, recognise_losses, recognise_norms,
+    FoundAttention, FoundNorm, LossForm, Recognised, RecognisedExperts, RecognisedLookups, RecognisedLosses,
+    RecognisedNorms, recognise, recognise_experts, recognise_lookups, recognise_losses, recognise_norms,
 };
-pub use writer::{Val, Writer};
+pub use sparse_core::SparseCores;
+pub use writer::{Copying, Place, Val, Writer};

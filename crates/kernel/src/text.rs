@@ -6,18 +6,19 @@ use std::rc::Rc;
 use tensor::{DType, Spec, encode_float};
 
 use crate::ir::{
-    BinaryOp, BlockId, Body, CompareOp, KernelOp, MatMulForm, MatmulPrecision, Number, ReduceOp, RefId, Statement,
-    UnaryOp, ValueId,
+    BinaryOp, BlockId, Body, CompareOp, KernelOp, MatMulForm, MatmulPrecision, Number, Part, ReduceOp, RefId,
+    Statement, Transfer, UnaryOp, ValueId,
 };
-use crate::kernel::{Buffers, Kernel, KernelMemory, Reference, ReferenceRole, Semantics};
+use crate::kernel::{Buffers, CoreKind, Kernel, KernelMemory, Reference, ReferenceRole, Semantics};
 
 impl Kernel {
     /// The kernel as the compiler reads it: a module with the body and one function for each index map.
     pub fn text(&self) -> String {
         let mut out = String::from("module {\n");
         Printer::new(self, &self.body, &mut out).main();
-        let windows = self.arguments().into_iter().filter_map(|id| self.reference(id)).filter_map(window);
-        for (n, window) in windows.enumerate() {
+        let windows = self.arguments().into_iter().filter_map(|id| self.reference(id));
+        let windows = windows.filter_map(|reference| Some((reference.memory, window(reference)?)));
+        for (n, (_, window)) in windows.enumerate().filter(|(_, (memory, _))| *memory != KernelMemory::Hbm) {
             Printer::new(self, &window.map, &mut out).map(n);
         }
         out.push_str("}\n");
@@ -94,9 +95,16 @@ impl<'a> Printer<'a> {
         let semantics = kernel.grid.iter().map(|axis| match axis.semantics {
             Semantics::Parallel => "#tpu.dimension_semantics<parallel>",
             Semantics::Arbitrary => "#tpu.dimension_semantics<arbitrary>",
+            Semantics::Core => "#tpu.dimension_semantics<core_parallel>",
+            Semantics::Subcore => "#tpu.dimension_semantics<subcore_parallel>",
         });
         let windows = references.iter().filter_map(|&r| window(r).map(|window| (r, window))).enumerate();
         let windows = windows.map(|(n, (reference, window))| {
+            if reference.memory == KernelMemory::Hbm {
+                let (from, to) =
+                    (listed((0..kernel.grid.len()).map(|n| format!("d{n}"))), vec!["0"; window.array.rank()]);
+                return format!("{{transform_indices = affine_map<({from}) -> ({})>}}", to.join(", "));
+            }
             let mode = match window.buffers {
                 Buffers::Two => "",
                 Buffers::One => "pipeline_mode = #tpu.pipeline_mode<synchronous>, ",
@@ -104,12 +112,16 @@ impl<'a> Printer<'a> {
             let bounds = listed(reference.block.dims.iter());
             format!("{{{mode}transform_indices = @window_{n}, window_bounds = array<i64: {bounds}>}}")
         });
+        let core = match kernel.core() {
+            CoreKind::TensorCore => "tc",
+            CoreKind::SparseCore => "sc_vector_subcore",
+        };
         let attributes = [
             format!("dimension_semantics = [{}]", listed(semantics)),
             format!("iteration_bounds = array<i64: {}>", listed(kernel.grid.iter().map(|axis| axis.size))),
             format!("scalar_prefetch = {} : i64", count(|role| matches!(role, ReferenceRole::Prefetch))),
             format!("scratch_operands = {} : i64", count(|role| matches!(role, ReferenceRole::Scratch))),
-            "tpu.core_type = #tpu.core_type<tc>".to_owned(),
+            format!("tpu.core_type = #tpu.core_type<{core}>"),
             format!("window_params = [{}]", listed(windows)),
         ];
         let (name, args, attributes) = (symbol(&kernel.name), args.join(", "), attributes.join(", "));
@@ -237,6 +249,8 @@ impl<'a> Printer<'a> {
             }
             KernelOp::Load { from, at } => self.load(*from, at, result, depth),
             KernelOp::Store { to, at, value } => self.store(*to, at, *value, depth),
+            KernelOp::Start(transfer) => self.transfer(transfer, Moment::Begin, depth),
+            KernelOp::Await(transfer) => self.transfer(transfer, Moment::End, depth),
             KernelOp::If { condition, then, otherwise } => {
                 let results = self.bound(&statement.results);
                 let types = self.types(&statement.results);
@@ -429,6 +443,52 @@ impl<'a> Printer<'a> {
     }
 }
 
+/// Which end of a copy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    Begin,
+    End,
+}
+
+impl Printer<'_> {
+    /// A part of memory: its name, and its type.
+    fn part(&mut self, part: &Part, depth: usize) -> (String, String) {
+        let Some(reference) = self.kernel.reference(part.memory) else { return Default::default() };
+        let v = self.namer();
+        let whole = &reference.block;
+        let (sliced, squeezed) = (unsqueezed(&Spec::new(whole.dtype, part.dims.clone()), whole.rank()), &part.dims);
+        let at = listed(part.at.iter().map(|&id| v(id)));
+        let (memory, from) = (memory_name(part.memory), memref(reference));
+        let typed = |dims: &[usize]| memref_of(reference.memory, &Spec::new(whole.dtype, dims));
+        let (name, ty) = (self.name(), typed(&sliced.dims));
+        self.line(depth, format_args!("{name} = tpu.memref_slice {memory}[{at}] : {from} -> {ty}"));
+        if sliced.dims == *squeezed {
+            return (name, ty);
+        }
+        let (narrow, to) = (self.name(), typed(squeezed));
+        self.line(depth, format_args!("{narrow} = tpu.memref_squeeze {name} : {ty} -> {to}"));
+        (narrow, to)
+    }
+
+    fn transfer(&mut self, transfer: &Transfer, moment: Moment, depth: usize) {
+        let (from, from_type) = self.part(&transfer.from, depth);
+        let (to, to_type) = self.part(&transfer.to, depth);
+        let rows = transfer.rows.as_ref().filter(|_| moment == Moment::Begin).map(|rows| self.part(rows, depth));
+        let (semaphore, kind) = self.part(&transfer.semaphore, depth);
+        let semaphore = format!("semaphore({semaphore} : {kind})");
+        let (source, target) = (format!("({from} : {from_type})"), format!("({to} : {to_type})"));
+        let text = match (moment, &transfer.rows, rows) {
+            (Moment::Begin, _, Some((rows, ty))) => {
+                format!("tpu.enqueue_indirect_dma source{source} target{target} offsets({rows} : {ty}) {semaphore}")
+            }
+            (Moment::Begin, ..) => format!("tpu.enqueue_dma source{source} target{target} target_{semaphore}"),
+            (Moment::End, Some(_), _) => format!("tpu.wait_indirect_dma {semaphore} src{source} dst{target}"),
+            (Moment::End, None, _) => format!("tpu.wait_dma2 {semaphore} src{source} dst{target}"),
+        };
+        self.line(depth, format_args!("{text}"));
+    }
+}
+
 fn memory_name(id: RefId) -> String {
     format!("%memory{}", id.0)
 }
@@ -454,11 +514,18 @@ fn ty(spec: &Spec) -> String {
 }
 
 fn memref(reference: &Reference) -> String {
-    let space = match reference.memory {
-        KernelMemory::Vmem => "vmem",
-        KernelMemory::Smem => "smem",
+    memref_of(reference.memory, &reference.block)
+}
+
+fn memref_of(memory: KernelMemory, spec: &Spec) -> String {
+    let dims: String = spec.dims.iter().map(|d| format!("{d}x")).collect();
+    let (element, space) = match memory {
+        KernelMemory::Vmem => (spec.dtype.name(), "vmem"),
+        KernelMemory::Smem => (spec.dtype.name(), "smem"),
+        KernelMemory::Hbm => (spec.dtype.name(), "hbm"),
+        KernelMemory::Semaphore => ("!tpu.dma_semaphore", "semaphore_mem"),
     };
-    format!("memref<{}, #tpu.memory_space<{space}>>", shaped(&reference.block))
+    format!("memref<{dims}{element}, #tpu.memory_space<{space}>>")
 }
 
 fn unsqueezed(seen: &Spec, rank: usize) -> Spec {

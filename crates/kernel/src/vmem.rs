@@ -4,7 +4,8 @@ use tensor::{DType, Spec};
 
 use crate::error::Error;
 use crate::ir::{BlockId, KernelOp, ValueId};
-use crate::kernel::{Buffers, Kernel, KernelMemory, ReferenceRole};
+use crate::kernel::{Buffers, CoreKind, Kernel, KernelMemory, ReferenceRole};
+use crate::sparse_core::SparseCores;
 
 /// What the compiler grants without being asked, on every generation that takes kernels.
 pub(crate) const GRANTED_BYTES: u64 = 16 << 20;
@@ -29,7 +30,10 @@ pub(crate) fn tiled_bytes(spec: &Spec) -> u64 {
 
 /// Bytes needed; an error where the generation has less.
 pub(crate) fn check(kernel: &Kernel) -> Result<u64, Error> {
-    let have_bytes = (kernel.generation.spec().memory.vmem_bytes_per_core.value as f64 * USABLE) as u64;
+    let have_bytes = match kernel.core() {
+        CoreKind::TensorCore => (kernel.generation.spec().memory.vmem_bytes_per_core.value as f64 * USABLE) as u64,
+        CoreKind::SparseCore => SparseCores::of(kernel.generation)?.usable_bytes(),
+    };
     let mut parts: Vec<(String, u64)> = Vec::new();
     for reference in kernel.references.iter().filter(|reference| reference.memory == KernelMemory::Vmem) {
         let one = tiled_bytes(&reference.block);
@@ -50,6 +54,9 @@ pub(crate) fn check(kernel: &Kernel) -> Result<u64, Error> {
         parts.truncate(3);
         let (kernel, generation) = (kernel.name.clone(), kernel.generation);
         return Err(Error::Vmem { kernel, generation, need_bytes, have_bytes, largest: parts });
+    }
+    if kernel.core() == CoreKind::SparseCore {
+        return Ok(need_bytes);
     }
     Ok(need_bytes.saturating_add(2 << 20).min(have_bytes))
 }
@@ -130,6 +137,9 @@ fn walk(kernel: &Kernel, block: BlockId, events: &mut Vec<Vec<ValueId>>, last_us
 /// Values an op reads.
 pub(crate) fn operands(op: &KernelOp) -> Vec<ValueId> {
     match op {
+        KernelOp::Start(transfer) | KernelOp::Await(transfer) => {
+            transfer.parts().flat_map(|part| part.at.iter().copied()).collect()
+        }
         KernelOp::ProgramId(_) | KernelOp::Constant(_) | KernelOp::Iota { .. } => Vec::new(),
         KernelOp::Concatenate(parts) => parts.clone(),
         KernelOp::Unary(_, a)

@@ -6,7 +6,9 @@ use std::panic::Location;
 use tensor::{DType, Spec};
 
 use crate::error::Error;
-use crate::ir::{Block, BlockId, Body, KernelOp, MatMulForm, MatmulPrecision, Number, RefId, Statement, ValueId};
+use crate::ir::{
+    Block, BlockId, Body, KernelOp, MatMulForm, MatmulPrecision, Number, Part, RefId, Statement, Transfer, ValueId,
+};
 use crate::kernel::{AxisId, KernelMemory, Reference, ReferenceRole, is_supported};
 
 /// Writes a body: a kernel's, or an index map's.
@@ -36,6 +38,27 @@ struct State {
 pub struct Val<'k> {
     pub(crate) k: &'k Writer,
     id: ValueId,
+}
+
+/// A part of a piece of memory.
+#[derive(Clone, Debug)]
+pub struct Place<'k> {
+    memory: RefId,
+    at: Vec<Val<'k>>,
+    dims: Vec<usize>,
+}
+
+/// A copy from memory to memory.
+#[derive(Clone, Debug)]
+pub struct Copying<'k> {
+    /// From where.
+    pub from: Place<'k>,
+    /// Where to.
+    pub to: Place<'k>,
+    /// Numbers of the rows that are gathered, in VMEM, if not all are copied.
+    pub rows: Option<Place<'k>>,
+    /// One semaphore, of this copy alone.
+    pub semaphore: Place<'k>,
 }
 
 impl<'k> Val<'k> {
@@ -186,6 +209,83 @@ impl Writer {
             return Err(format!("{value} stored into {there} of {}", reference.name));
         }
         Ok(())
+    }
+
+    /// A part of a piece of memory, for copies: where it begins, and the sizes of its last dimensions; those before are one element.
+    pub fn at<'k>(&self, memory: RefId, at: &[Val<'k>], dims: impl Into<Vec<usize>>) -> Place<'k> {
+        Place { memory, at: at.to_vec(), dims: dims.into() }
+    }
+
+    /// Begins a copy, whose end a semaphore tells.
+    #[track_caller]
+    pub fn start(&self, copy: &Copying<'_>) {
+        self.write_transfer(copy, KernelOp::Start);
+    }
+
+    /// Waits for the end of a copy that was begun.
+    #[track_caller]
+    pub fn wait(&self, copy: &Copying<'_>) {
+        self.write_transfer(copy, KernelOp::Await);
+    }
+
+    #[track_caller]
+    fn write_transfer(&self, copy: &Copying<'_>, op: fn(Transfer) -> KernelOp) {
+        let part = |place: &Place<'_>| Part {
+            memory: place.memory,
+            at: place.at.iter().map(|v| v.id).collect(),
+            dims: place.dims.clone(),
+        };
+        let transfer = Transfer {
+            from: part(&copy.from),
+            to: part(&copy.to),
+            rows: copy.rows.as_ref().map(part),
+            semaphore: part(&copy.semaphore),
+        };
+        let used: Vec<ValueId> = transfer.parts().flat_map(|part| part.at.iter().copied()).collect();
+        self.write_many(op(transfer), self.check_copy(copy).map(|()| Vec::new()), &used);
+    }
+
+    fn check_copy(&self, copy: &Copying<'_>) -> Checked<()> {
+        let place = |place: &Place<'_>, memories: &[KernelMemory]| -> Checked<Spec> {
+            let reference = self.reference(place.memory)?;
+            let (name, whole) = (&reference.name, &reference.block);
+            if !memories.contains(&reference.memory) {
+                return Err(format!("{name} is in {:?}, which is no place for this end of a copy", reference.memory));
+            }
+            let hidden = whole.rank().checked_sub(place.dims.len());
+            let sizes: Option<Vec<usize>> =
+                hidden.map(|hidden| vec![1; hidden].into_iter().chain(place.dims.iter().copied()).collect());
+            let fits = |sizes: &Vec<usize>| sizes.iter().zip(&whole.dims).all(|(&size, &all)| size > 0 && size <= all);
+            if place.at.len() != whole.rank() || !sizes.as_ref().is_some_and(fits) {
+                return Err(format!("{:?} elements of {name}, which is {whole}", place.dims));
+            }
+            if place.at.iter().any(|v| v.spec() != scalar(DType::I32)) {
+                return Err(format!("indices of {name} are i32 scalars"));
+            }
+            Ok(Spec::new(whole.dtype, place.dims.clone()))
+        };
+        let memories = [KernelMemory::Hbm, KernelMemory::Vmem];
+        let (from, to) = (place(&copy.from, &memories)?, place(&copy.to, &memories)?);
+        let target = self.reference(copy.to.memory)?;
+        if matches!(target.role, ReferenceRole::Input(_) | ReferenceRole::Prefetch) {
+            return Err(format!("{} is an operand and cannot be written", target.name));
+        }
+        if place(&copy.semaphore, &[KernelMemory::Semaphore])?.rank() != 0 {
+            return Err("a copy has one semaphore".to_owned());
+        }
+        let Some(rows) = &copy.rows else {
+            return if from == to { Ok(()) } else { Err(format!("{from} copied to {to}")) };
+        };
+        let rows = place(rows, &[KernelMemory::Vmem])?;
+        let fits = rows.rank() == 1
+            && rows.dtype == DType::I32
+            && from.dtype == to.dtype
+            && to.dims.first() == rows.dims.first()
+            && !from.dims.is_empty()
+            && from.dims.get(1..) == to.dims.get(1..)
+            && self.reference(copy.from.memory)?.memory == KernelMemory::Hbm
+            && target.memory == KernelMemory::Vmem;
+        if fits { Ok(()) } else { Err(format!("rows {rows} of {from} gathered into {to}")) }
     }
 
     /// A matmul; floats are summed in `f32`, `i8` in `i32`.
@@ -377,8 +477,11 @@ impl Writer {
         let name = &reference.name;
         if reference.memory != memory {
             return Err(match memory {
+                _ if matches!(reference.memory, KernelMemory::Hbm | KernelMemory::Semaphore) => {
+                    format!("{name} is neither in VMEM nor in SMEM: copies reach it")
+                }
                 KernelMemory::Vmem => format!("{name} is in SMEM: it is read as scalars"),
-                KernelMemory::Smem => format!("{name} is in VMEM: it is read as vectors"),
+                _ => format!("{name} is in VMEM: it is read as vectors"),
             });
         }
         let there = reference.view();

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use tensor::{DType, Spec};
 
 use super::array::{Array, Data, rounded, wrapped};
+use super::copy::Copy;
 use super::is_float;
 use crate::error::Error;
 use crate::ir::{
@@ -15,21 +16,27 @@ use crate::kernel::Kernel;
 
 /// One step of a body.
 pub(super) struct Machine<'a> {
-    kernel: &'a Kernel,
+    pub(super) kernel: &'a Kernel,
     body: &'a Body,
     step: &'a [usize],
-    memory: &'a mut [Array],
+    pub(super) memory: &'a mut [Array],
     values: Vec<Option<Rc<Array>>>,
+    /// Copies under way.
+    pub(super) copies: Vec<Copy>,
 }
 
 impl<'a> Machine<'a> {
     pub(super) fn new(kernel: &'a Kernel, body: &'a Body, step: &'a [usize], memory: &'a mut [Array]) -> Self {
-        Machine { kernel, body, step, memory, values: vec![None; body.values.len()] }
+        Machine { kernel, body, step, memory, values: vec![None; body.values.len()], copies: Vec::new() }
     }
 
     /// Runs all; gives what the outermost block yields.
     pub(super) fn run(mut self) -> Result<Vec<Rc<Array>>, Error> {
-        self.block(BlockId(0))
+        let yields = self.block(BlockId(0))?;
+        if !self.copies.is_empty() {
+            return self.out_of_range(format!("{} copies are never awaited", self.copies.len()));
+        }
+        Ok(yields)
     }
 
     fn block(&mut self, id: BlockId) -> Result<Vec<Rc<Array>>, Error> {
@@ -52,11 +59,11 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn index(&self, id: ValueId) -> Result<i64, Error> {
+    pub(super) fn index(&self, id: ValueId) -> Result<i64, Error> {
         Ok(self.get(id)?.as_index())
     }
 
-    fn out_of_range<T>(&self, message: String) -> Result<T, Error> {
+    pub(super) fn out_of_range<T>(&self, message: String) -> Result<T, Error> {
         Err(Error::OutOfRange { kernel: self.kernel.name.clone(), step: self.step.to_vec(), message })
     }
 
@@ -67,6 +74,14 @@ impl<'a> Machine<'a> {
                 let begins = self.begins(*to, at, &value.spec.dims)?;
                 let part = unsqueezed(&value, self.memory[to.0 as usize].spec.rank());
                 self.memory[to.0 as usize].set_block(&begins, &part);
+                Vec::new()
+            }
+            KernelOp::Start(transfer) => {
+                self.start(transfer)?;
+                Vec::new()
+            }
+            KernelOp::Await(transfer) => {
+                self.finish(transfer)?;
                 Vec::new()
             }
             KernelOp::If { condition, then, otherwise } => {
@@ -161,7 +176,11 @@ impl<'a> Machine<'a> {
                 let loaded = self.memory[memory].block(&begins, fresh);
                 Array { spec: spec.clone(), data: loaded.data }
             }
-            KernelOp::Store { .. } | KernelOp::If { .. } | KernelOp::For { .. } => {
+            KernelOp::Store { .. }
+            | KernelOp::Start(_)
+            | KernelOp::Await(_)
+            | KernelOp::If { .. }
+            | KernelOp::For { .. } => {
                 return Err(Error::Internal("an op without a value".into()));
             }
         })

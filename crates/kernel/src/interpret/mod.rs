@@ -5,12 +5,13 @@
 
 mod array;
 mod body;
+mod copy;
 
 use tensor::{DType, Literal, Spec};
 
 use crate::error::Error;
 use crate::ir::RefId;
-use crate::kernel::{BlockSpec, Kernel, Reference, ReferenceRole, Semantics};
+use crate::kernel::{BlockSpec, Kernel, KernelMemory, Reference, ReferenceRole, Semantics};
 use array::Array;
 use body::Machine;
 
@@ -62,6 +63,9 @@ impl<'a> Runner<'a> {
                 ReferenceRole::Input(BlockSpec { part_of: Some(of), .. }) => {
                     runner.arrays[at] = runner.arrays.get(of.0 as usize).cloned().flatten();
                 }
+                ReferenceRole::Input(_) if reference.memory == KernelMemory::Hbm => {
+                    runner.memory[at] = Array::read(next(&mut operands)?)?;
+                }
                 ReferenceRole::Input(_) => runner.arrays[at] = Some(Array::read(next(&mut operands)?)?),
                 ReferenceRole::Output(window) => runner.arrays[at] = Some(Array::poison(&window.array)),
                 ReferenceRole::Scratch => {}
@@ -95,7 +99,7 @@ impl<'a> Runner<'a> {
 
     fn parallel_indices(&self, step: &[usize]) -> Vec<usize> {
         let axes = self.kernel.grid.iter().zip(step);
-        axes.filter(|(axis, _)| axis.semantics == Semantics::Parallel).map(|(_, &n)| n).collect()
+        axes.filter(|(axis, _)| axis.semantics != Semantics::Arbitrary).map(|(_, &n)| n).collect()
     }
 
     fn poison_scratch(&mut self) {
@@ -108,7 +112,7 @@ impl<'a> Runner<'a> {
 
     fn move_windows(&mut self, step: &[usize]) -> Result<(), Error> {
         for (at, reference) in self.kernel.references.iter().enumerate() {
-            let Some(window) = window(reference) else { continue };
+            let Some(window) = window(reference).filter(|_| reference.memory != KernelMemory::Hbm) else { continue };
             let blocks = Machine::new(self.kernel, &window.map, step, &mut self.memory).run()?;
             let blocks: Vec<i64> = blocks.iter().map(|array| array.as_index()).collect();
             if self.held[at].as_ref() == Some(&blocks) {
@@ -142,6 +146,9 @@ impl<'a> Runner<'a> {
         let outputs = self.kernel.arguments().into_iter().filter(|&id| is_output(self.kernel, id));
         outputs
             .map(|id| match self.arrays.get(id.0 as usize) {
+                _ if self.kernel.reference(id).is_some_and(|r| r.memory == KernelMemory::Hbm) => {
+                    self.memory[id.0 as usize].write()
+                }
                 Some(Some(array)) => array.write(),
                 _ => Err(Error::Internal("an output without an array".into())),
             })

@@ -3,6 +3,7 @@
 pub(crate) mod cpu;
 pub mod cross_entropy;
 pub(crate) mod cuda;
+pub mod embedding;
 pub mod flash;
 pub mod grouped;
 pub mod norm;
@@ -99,6 +100,7 @@ const KERNELS: &[Entry] = &[
         ..entry(composites::FLASH_BACKWARD, Make::Kernel(flash::backward_for), flash::backward_plain)
     },
     entry(composites::PAGED_ATTENTION, Make::Kernel(paged::attention_for), paged::attention_plain),
+    entry(composites::EMBEDDING_LOOKUP, Make::Program(embedding::lookup_for), embedding::lookup_plain),
     entry(composites::RMS_NORM, Make::Kernel(|request| norm::forward_for(request, NormKind::Rms)), |request, name| {
         norm::forward_plain(request, NormKind::Rms, name)
     }),

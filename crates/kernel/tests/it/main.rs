@@ -2,6 +2,7 @@
 
 mod arrays;
 mod cuda;
+mod embedding;
 mod flash;
 mod grouped;
 mod loss;
