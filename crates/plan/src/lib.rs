@@ -38,6 +38,7 @@ pub mod report;
 pub mod search;
 mod serving_kernels;
 mod simulate;
+mod sparse_core;
 #[cfg(test)]
 mod tests;
 mod torus;

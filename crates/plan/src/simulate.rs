@@ -11,6 +11,7 @@ use xla::{
 use crate::kernel_work::KernelWork;
 use crate::machine::Machine;
 use crate::op_time::{Bound, OpTime};
+use crate::sparse_core;
 use crate::torus::{Group, Way};
 use crate::work::Work;
 
@@ -372,7 +373,9 @@ impl<'a> Program<'a> {
 
     /// A copy or another op that runs beside the core.
     fn start_transfer(&self, at: InstructionId, pass: &mut Pass) {
-        let beside = self.beside(at, 0);
+        let on_sparse_cores = self.module.instruction(at).attributes().async_execution_thread == sparse_core::THREAD;
+        let runs_on = if on_sparse_cores { RunsOn::SparseCores } else { RunsOn::TensorCore };
+        let beside = self.beside(at, runs_on, 0);
         let (over, lane, seconds) = if beside.host_bytes > 0.0 {
             let way = if beside.is_to_host { Way::Up } else { Way::Down };
             let seconds = beside.host_bytes / (self.machine.host_bytes_per_s * self.machine.reach.host);
@@ -386,7 +389,7 @@ impl<'a> Program<'a> {
     }
 
     /// The work of an instruction and of everything it calls.
-    fn beside(&self, at: InstructionId, depth: u32) -> Beside {
+    fn beside(&self, at: InstructionId, runs_on: RunsOn, depth: u32) -> Beside {
         self.fuel.set(self.fuel.get().saturating_sub(1));
         let instruction = self.module.instruction(at);
         let work = Work::of(self.module, &self.users, at);
@@ -397,12 +400,20 @@ impl<'a> Program<'a> {
             && !instruction.called_computations().is_empty();
         if !is_caller {
             let is_work = work.traffic.read.hbm + work.traffic.written.hbm > 0.0 || !work.matmuls.is_empty();
-            sum.seconds = if is_work { self.machine.op_time(&work).seconds() } else { 0.0 };
+            let lookup_s = match runs_on {
+                RunsOn::SparseCores => self.machine.lookup_s(self.module, at, &work),
+                RunsOn::TensorCore => None,
+            };
+            sum.seconds = match lookup_s {
+                Some(seconds) => seconds,
+                None if is_work => self.machine.op_time(&work).seconds(),
+                None => 0.0,
+            };
             return sum;
         }
         for &called in instruction.called_computations().iter().filter(|_| depth < MAX_DEPTH && self.fuel.get() > 0) {
             for &inner in self.module.computation(called).instructions() {
-                let more = self.beside(inner, depth + 1);
+                let more = self.beside(inner, runs_on, depth + 1);
                 sum.seconds += more.seconds;
                 sum.host_bytes += more.host_bytes;
                 sum.is_to_host |= more.is_to_host;
@@ -517,6 +528,12 @@ struct Transfer {
 }
 
 /// Work that runs beside the core.
+#[derive(Clone, Copy)]
+enum RunsOn {
+    TensorCore,
+    SparseCores,
+}
+
 struct Beside {
     seconds: f64,
     host_bytes: f64,

@@ -64,6 +64,12 @@ pub(super) const CHANGES: &[Change] = &[
         apply: one_hot,
     },
     Change {
+        name: "SparseCore look-ups",
+        reason: "rows of a table are fetched by SparseCores, each subcore some of them, beside the TensorCores",
+        exact: Exact::Rounding,
+        apply: lookups,
+    },
+    Change {
         name: "embedding gradients as matmuls",
         reason: "a scatter adds row after row; a matmul with one-hot rows adds them in the matrix units",
         exact: Exact::Bf16,
@@ -247,6 +253,23 @@ fn one_hot(program: &Program, _: &Setting) -> Attempt {
         return Ok(Err("no gather or scatter takes one element a row".into()));
     }
     Ok(Ok(Changed { program: Program::from_module(module), detail: step.detail }))
+}
+
+fn lookups(program: &Program, setting: &Setting) -> Attempt {
+    if program.partitions().is_some_and(|count| count > 1) {
+        return Ok(Err(PARTITIONED.into()));
+    }
+    let read = kernel::recognise_lookups(program.verified().clone(), setting.slice.generation());
+    let read = read.map_err(Error::Kernel)?;
+    let Some(first) = read.found.first() else {
+        let reason = left(&read.left);
+        return Ok(Err(if reason.is_empty() { "no gather takes whole rows of a table".into() } else { reason }));
+    };
+    let mut detail = format!("{} look-ups ({first})", read.found.len());
+    if !read.left.is_empty() {
+        detail.push_str(&format!("; {}", left(&read.left)));
+    }
+    Ok(Ok(Changed { program: Program::from_module(read.module), detail }))
 }
 
 fn embedding_gradients(program: &Program, _: &Setting) -> Attempt {

@@ -40,6 +40,11 @@ const FLAGS: &[Flag] = &[
     alone("xla_tpu_order_dot_after_layout", &["false"], "order of matmuls chosen before layouts"),
     alone("xla_tpu_msa_reduce_scoped_vmem_limit", &["true"], "VMEM that fusions do not use holds values"),
     alone("xla_tpu_licm_size_inflation_ratio", &["2"], "more is computed once, before a loop"),
+    alone(
+        "xla_tpu_offload_all_supported_gathers_to_sparsecore",
+        &["true"],
+        "gathers of few rows or of small tables on SparseCores too, not only those the compiler chooses",
+    ),
     alone("xla_latency_hiding_scheduler_rerun", &["0", "3"], "schedules tried for a smaller peak of memory"),
     together(
         "xla_tpu_all_gather_collective_matmul_mode",
