@@ -1,10 +1,22 @@
 //! Vectors for numbers of a vocabulary, and scores of every entry from a vector.
 
+use hlo::Attrs;
+use kernel::composites::EMBEDDING_LOOKUP;
 use tensor::DType;
-use trace::{Key, Path, Tensor, Tree};
+use trace::{Key, Path, Tensor, Tree, composite};
 
 use crate::init::Init;
 use crate::quant::{InputAxis, MapWeights, TurnedTensor, Weight};
+
+/// How vectors are looked up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EmbeddingLookup {
+    /// A gather, which the compiler places.
+    #[default]
+    Gather,
+    /// A composite that TPUs with SparseCores run there: for dense tables of `f32` with rows of whole lines of 128. All else is a gather.
+    SparseCores,
+}
 
 /// A table of vectors.
 #[derive(Clone, Debug, Tree)]
@@ -42,6 +54,22 @@ impl Embedding {
             table @ (Weight::InTraining(_) | Weight::Turned(_) | Weight::Joined(_) | Weight::Behind(_)) => {
                 table.dense(compute).take(0, indices)
             }
+        }
+    }
+
+    /// As [`Embedding::apply`], saying how. With sharding rules it is a gather, which the partitioner splits.
+    #[track_caller]
+    pub fn apply_with(&self, indices: &Tensor, compute: DType, lookup: EmbeddingLookup) -> Tensor {
+        match (&self.weight, lookup) {
+            (Weight::Dense(table), EmbeddingLookup::SparseCores) if trace::current_rules().is_none() => {
+                let flat = indices.reshape(&[indices.dims().iter().product()]).cast(DType::I32);
+                let rows = composite(EMBEDDING_LOOKUP, Attrs::new(), &(table.clone(), flat), |(table, ids)| {
+                    table.take(0, ids)
+                });
+                let dims: Vec<usize> = indices.dims().iter().copied().chain([table.dim(1)]).collect();
+                rows.reshape(&dims).cast(compute)
+            }
+            _ => self.apply(indices, compute),
         }
     }
 

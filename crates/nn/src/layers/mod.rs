@@ -22,7 +22,7 @@ pub use crate::dropout::dropout;
 pub use attend::{AttentionImpl, AttentionMask, AttentionOptions, Positions, attend, attend_with};
 pub use attention::{Context, Heads, MultiHeadAttention};
 pub use conv::{Conv, Conv1d, Conv2d, Conv3d, average_pool, global_average_pool, max_pool};
-pub use embedding::Embedding;
+pub use embedding::{Embedding, EmbeddingLookup};
 pub use feed_forward::{Activation, FeedForward, GatedFeedForward};
 pub use kv_cache::{CachePosition, CacheStart, KvCache, KvCacheDType};
 pub use linear::{Bias, Linear};

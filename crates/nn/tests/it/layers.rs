@@ -1,7 +1,7 @@
 //! Layers against formulas, against each other, and recurrent ones against PyTorch.
 
 use nn::layers::{
-    Activation, BatchNorm, Bias, Conv1d, Conv2d, Conv3d, Dispatch, ExpertSizes, GroupNorm, Gru, LayerNorm, Linear,
+    Activation, BatchNorm, Bias, Conv1d, Conv2d, Conv3d, Dispatch, Embedding, EmbeddingLookup, ExpertSizes, GroupNorm, Gru, LayerNorm, Linear,
     Lstm, LstmState, MixtureOfExperts, RmsNorm, average_pool, dropout, global_average_pool, max_pool,
 };
 use nn::{Fused, Init};
@@ -237,4 +237,25 @@ fn a_fused_norm_is_the_norm() {
         "{:?}",
         differences.iter().map(number).collect::<Vec<_>>()
     );
+}
+
+#[test]
+fn a_look_up_on_sparse_cores_is_a_gather() {
+    let differences = with_key(6, |key| {
+        let keys = key.split(3);
+        let table = keys[0].normal(DType::F32, &[7, 8]);
+        // Some beyond either end of the table.
+        let ids = (&keys[1].normal(DType::F32, &[3, 5]) * 6.0).cast(DType::I32);
+        let ct = keys[2].normal(DType::F32, &[3, 5, 8]);
+        let of = |lookup: EmbeddingLookup| {
+            let of = |table: &Tensor| {
+                let embedding = Embedding { weight: table.clone().into() };
+                (&embedding.apply_with(&ids, DType::F32, lookup) * &ct).sum_all()
+            };
+            trace::value_and_grad(of, &table)
+        };
+        let (plain, other) = (of(EmbeddingLookup::Gather), of(EmbeddingLookup::SparseCores));
+        [difference(&other.0, &plain.0), difference(&other.1, &plain.1)]
+    });
+    assert!(differences.iter().all(|off| number(off) == 0.0));
 }
