@@ -7,6 +7,7 @@ use cpu::interpret::{Interpreter, InterpreterValue, TensorValue};
 use hlo::{Func, Verified, Visibility};
 use kernel::composites;
 use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
+use kernel::kernels::embedding::{self, EmbeddingLookup};
 use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, FlashMask, PassDirection, Segments};
 use kernel::kernels::grouped::{self, Grouped, Matrices, Tiles, Visits};
 use kernel::kernels::paged::{self, AttentionSinks, PagedAttention};
@@ -211,6 +212,33 @@ fn kernels_compile_for_every_generation() {
         let hlo = bench.expect(0, &["compile", arg(&file), "--slice", slice, "--emit", "hlo"]).stdout;
         let calls = hlo.matches("custom_call_target=\"tpu_custom_call\"").count();
         assert_eq!(calls, expected, "{generation}");
+    }
+}
+
+#[test]
+fn look_ups_compile_where_there_are_sparse_cores() {
+    let Some(bench) = Bench::with_libtpu("look_ups_compile_where_there_are_sparse_cores") else { return };
+    // Two rounds of some subcores, rows in parts, and ids that are no whole tile.
+    let shapes = [(5000, 768, 4104), (300, 8192, 64), (1000, 128, 23)];
+    let case = |(n, (rows, size, ids)): (usize, (usize, usize, usize))| {
+        let shapes = EmbeddingLookup { rows, size, ids, dtype: DType::F32 };
+        let plain = embedding::decomposition(&shapes, &format!("rows{n}")).unwrap();
+        Case { name: composites::EMBEDDING_LOOKUP, attributes: String::new(), plain }
+    };
+    let cases: Vec<Case> = shapes.into_iter().enumerate().map(case).collect();
+    for (generation, slice) in [
+        (Generation::V5p, "v5p-8"),
+        (Generation::V6e, "v6e-1"),
+        (Generation::Tpu7x, "tpu7x-2"),
+        (Generation::V5e, "v5e-1"),
+    ] {
+        let lowered = kernel::lower(program(&cases), generation).unwrap();
+        let expected = if generation == Generation::V5e { 0 } else { cases.len() };
+        assert_eq!((lowered.called.len(), lowered.kept.len()), (expected, cases.len() - expected), "{generation}");
+        let file = bench.write("look_ups.mlir", hlo::text::print(&lowered.module));
+        let hlo = bench.expect(0, &["compile", arg(&file), "--slice", slice, "--emit", "hlo"]).stdout;
+        assert_eq!(hlo.matches("custom_call_target=\"tpu_custom_call\"").count(), expected, "{generation}");
+        assert_eq!(hlo.contains("async_execution_thread=\"sparsecore\""), expected > 0, "{generation}");
     }
 }
 
