@@ -527,13 +527,14 @@ struct Transfer {
     seconds: f64,
 }
 
-/// Work that runs beside the core.
+/// Which cores do what runs beside the schedule.
 #[derive(Clone, Copy)]
 enum RunsOn {
     TensorCore,
     SparseCores,
 }
 
+/// Work that runs beside the core.
 struct Beside {
     seconds: f64,
     host_bytes: f64,

@@ -10,9 +10,9 @@ use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
 use kernel::kernels::embedding::{self, EmbeddingLookup};
 use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, FlashMask, PassDirection, Segments};
 use kernel::kernels::grouped::{self, Grouped, Matrices, Tiles, Visits};
+use kernel::kernels::norm::{self, FusedNorm, NormKind};
 use kernel::kernels::paged::{self, AttentionSinks, PagedAttention};
 use kernel::kernels::quantized::{self, QuantizedMatmul};
-use kernel::kernels::norm::{self, FusedNorm, NormKind};
 use tensor::{DType, Literal};
 
 use crate::harness::{Bench, arg};

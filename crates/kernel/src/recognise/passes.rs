@@ -294,7 +294,7 @@ fn write_parts(
         let out = writer.reshaped(out, [dims.as_slice(), &[a.q_len, a.depth]].concat());
         results.push((out, [axes.as_slice(), &[rows.clone(), Vec::new()]].concat()));
         let logsumexp = writer.reshaped(logsumexp, [dims.as_slice(), &[a.q_len]].concat());
-        results.push((logsumexp, [axes.as_slice(), &[rows.clone()]].concat()));
+        results.push((logsumexp, [axes.as_slice(), std::slice::from_ref(&rows)].concat()));
     }
     let wholes = writer.end_on_device(split, outside, results)?;
     for (given, &whole) in plan.given(Pass::Forward).zip(&wholes) {

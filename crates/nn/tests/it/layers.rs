@@ -1,8 +1,9 @@
 //! Layers against formulas, against each other, and recurrent ones against PyTorch.
 
 use nn::layers::{
-    Activation, BatchNorm, Bias, Conv1d, Conv2d, Conv3d, Dispatch, Embedding, EmbeddingLookup, ExpertSizes, GroupNorm, Gru, LayerNorm, Linear,
-    Lstm, LstmState, MixtureOfExperts, RmsNorm, average_pool, dropout, global_average_pool, max_pool,
+    Activation, BatchNorm, Bias, Conv1d, Conv2d, Conv3d, Dispatch, Embedding, EmbeddingLookup, ExpertSizes, GroupNorm,
+    Gru, LayerNorm, Linear, Lstm, LstmState, MixtureOfExperts, RmsNorm, average_pool, dropout, global_average_pool,
+    max_pool,
 };
 use nn::{Fused, Init};
 use tensor::DType;
