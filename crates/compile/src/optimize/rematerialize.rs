@@ -395,11 +395,29 @@ fn takes_one(whole: &Type, slice: &Type) -> bool {
     }
 }
 
+/// A slice of one round that a loop takes of a stack, which it carries or reads from outside.
+fn slice_of(func: &Func, uses: &Uses, (reader, operand): (OpId, usize), stack: Value, body: Region) -> Option<Read> {
+    let op = func.op(reader);
+    let is_slice = op.kind() == Some(OpKind::DynamicSlice) && operand == 0 && uses.region(reader) == Some(body);
+    if !is_slice || !takes_one(func.ty(stack), func.ty(op.first_result)) {
+        return None;
+    }
+    Some(Read { region: body, slice: reader, at: *op.operands.get(1)?, start: op.operands.get(2).copied() })
+}
+
 /// Slices that later loops take of a value, if nothing else reads it.
 fn reads(func: &Func, uses: &Uses, forward: OpId, value: Value) -> Option<Vec<Read>> {
     let mut reads = Vec::new();
     for &(id, position) in uses.of_value(value) {
         let op = func.op(id);
+        // A loop need not carry what no round changes: its body may read it from outside.
+        let is_beside = |body: &Region| {
+            uses.bodies.get(body).is_some_and(|&of| of != forward && uses.region(of) == uses.region(forward))
+        };
+        if let Some(body) = uses.region(id).filter(is_beside) {
+            reads.push(slice_of(func, uses, (id, position), value, body)?);
+            continue;
+        }
         let (OpKind::While, &[condition, body]) = (op.kind()?, &op.regions[..]) else { return None };
         let arg = *func.region(body).args.get(position)?;
         let is_same = *returned(func, body)?.get(position)? == arg;
@@ -413,36 +431,44 @@ fn reads(func: &Func, uses: &Uses, forward: OpId, value: Value) -> Option<Vec<Re
             if op.kind() == Some(OpKind::Return) && Some(&reader) == func.region(body).ops.last() {
                 continue;
             }
-            let is_slice = op.kind() == Some(OpKind::DynamicSlice) && operand == 0;
-            if !is_slice || !func.region(body).ops.contains(&reader) {
-                return None;
-            }
-            if !takes_one(func.ty(arg), func.ty(op.first_result)) {
-                return None;
-            }
-            let (at, start) = (*op.operands.get(1)?, op.operands.get(2).copied());
-            reads.push(Read { region: body, slice: reader, at, start });
+            reads.push(slice_of(func, uses, (reader, operand), arg, body)?);
         }
     }
     (!reads.is_empty()).then_some(reads)
 }
 
-/// Who reads each value, and as which operand.
-struct Uses(HashMap<Value, Vec<(OpId, usize)>>);
+/// Who reads each value, and as which operand; where ops are.
+struct Uses {
+    readers: HashMap<Value, Vec<(OpId, usize)>>,
+    regions: HashMap<OpId, Region>,
+    /// Bodies of loops.
+    bodies: HashMap<Region, OpId>,
+}
 
 impl Uses {
     fn of(func: &Func) -> Uses {
-        let mut uses: HashMap<Value, Vec<(OpId, usize)>> = HashMap::new();
+        let mut uses = Uses { readers: HashMap::new(), regions: HashMap::new(), bodies: HashMap::new() };
+        for (n, data) in func.regions.iter().enumerate() {
+            uses.regions.extend(data.ops.iter().map(|&id| (id, Region(n as u32))));
+        }
         for id in func.walk() {
-            for (position, &operand) in func.op(id).operands.iter().enumerate() {
-                uses.entry(operand).or_default().push((id, position));
+            let op = func.op(id);
+            for (position, &operand) in op.operands.iter().enumerate() {
+                uses.readers.entry(operand).or_default().push((id, position));
+            }
+            if let (Some(OpKind::While), &[_, body]) = (op.kind(), &op.regions[..]) {
+                uses.bodies.insert(body, id);
             }
         }
-        Uses(uses)
+        uses
     }
 
     fn of_value(&self, value: Value) -> &[(OpId, usize)] {
-        self.0.get(&value).map_or(&[], Vec::as_slice)
+        self.readers.get(&value).map_or(&[], Vec::as_slice)
+    }
+
+    fn region(&self, op: OpId) -> Option<Region> {
+        self.regions.get(&op).copied()
     }
 }
 
@@ -498,10 +524,12 @@ fn has_grown(func: &Func, op: &Op) -> bool {
     !dot.lhs_batching.is_empty() && elements(op.first_result) > read
 }
 
-/// Whether an op chooses experts, or is a matmul that may be one of them all: tokens, experts and features are axes of its result.
+/// Whether an op chooses experts or numbers the tokens of each (a running count), or is a matmul that may be one of them all: tokens,
+/// experts and features are axes of its result.
 fn is_of_experts(func: &Func, op: &Op) -> bool {
     let rank = func.ty(op.first_result).as_tensor().map_or(0, |ty| ty.dims.len());
-    op.kind() == Some(OpKind::ChloTopK) || op.kind() == Some(OpKind::DotGeneral) && rank >= 4
+    let chooses = matches!(op.kind(), Some(OpKind::ChloTopK | OpKind::ReduceWindow));
+    chooses || op.kind() == Some(OpKind::DotGeneral) && rank >= 4
 }
 
 /// Whether a matmul gives so few numbers that it costs little, as the router of experts does.
