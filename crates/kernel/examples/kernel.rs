@@ -16,7 +16,6 @@ use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
 use kernel::kernels::embedding::{self, EmbeddingLookup, LookupWindow};
 use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, Segments};
 use kernel::kernels::norm::{self, FusedNorm, NormKind};
-use kernel::kernels::norm::{self, FusedNorm, NormKind};
 use kernel::kernels::paged::{self, AttentionSinks, PagedAttention};
 use kernel::kernels::quantized::{self, QuantizedMatmul, QuantizedTiles};
 use kernel::{Kernel, SparseCores};

@@ -291,3 +291,70 @@ fn a_loss_of_something_else_stays() {
     );
     losses(&change(LOSS, "precision = [DEFAULT, DEFAULT]", "precision = [HIGHEST, HIGHEST]"), 0, "");
 }
+
+/// Experts with a capacity and their gradients, as their users write them in JAX: 2 sequences of 64 tokens, 4 experts.
+const CAPACITIES: [(&str, &str, &str); 4] = [
+    // The two best of four, in the order of tokens, by sequence.
+    ("maxtext", include_str!("../data/recognise/capacity_maxtext.mlir"), "2 of 4 experts with a capacity of 28"),
+    // The same, all first choices before all second ones.
+    ("flaxformer", include_str!("../data/recognise/capacity_flaxformer.mlir"), "2 of 4 experts with a capacity of 28"),
+    // One expert, by `argmax`.
+    ("switch", include_str!("../data/recognise/capacity_switch.mlir"), "1 of 4 experts with a capacity of 18"),
+    // Sequences in one list, a mask for each choice, two matmuls of experts.
+    ("list", include_str!("../data/recognise/capacity_list.mlir"), "2 of 4 experts with a capacity of 56"),
+];
+
+/// The two best, each with a running count of its own, of which one goes on where the other ends.
+const GSHARD: &str = include_str!("../data/recognise/capacity_gshard.mlir");
+
+#[track_caller]
+fn shared_slots(text: &str) {
+    let module = hlo::verify(hlo::read(text.as_bytes()).unwrap()).unwrap();
+    let read = kernel::recognise_experts(module, Generation::V6e).unwrap();
+    let left: Vec<&str> = read.left.iter().map(|(reason, _)| reason.as_str()).collect();
+    assert_eq!((read.found.len(), read.replaced), (0, 0), "{:?}", read.found);
+    assert_eq!(left, ["experts with a capacity: it cannot be seen that no two tokens share a slot"]);
+}
+
+#[test]
+fn slots_become_rows() {
+    for (name, text, expected) in CAPACITIES {
+        let (found, printed) = experts(text);
+        let matmuls = if name == "list" { 6 } else { 9 };
+        let rest = format!(", 128 tokens, {matmuls} grouped matmuls with gradients");
+        assert_eq!(found, 1, "{name}: {printed}");
+        assert!(printed.starts_with(&format!("{expected}{rest}")), "{name}: {printed}");
+        // No array has slots any more.
+        let main = printed.split("func.func private").next().unwrap();
+        let slots = ["x28x", "x18x", "x56x", "x28>", "x28xf32", "x29x", "x18xf32"];
+        assert!(!slots.iter().any(|slots| main.contains(slots)), "{name}: {main}");
+    }
+}
+
+#[test]
+fn slots_that_tokens_may_share_stay() {
+    shared_slots(GSHARD);
+    let maxtext = CAPACITIES[0].1;
+    // A count of something else: not of all rows, from the end, of what is no one-hot vector, in a type that ends at 256.
+    shared_slots(&change(
+        maxtext,
+        "padding = dense<[[0, 0], [127, 0], [0, 0]]>",
+        "padding = dense<[[0, 0], [0, 127], [0, 0]]>",
+    ));
+    shared_slots(&change(
+        maxtext,
+        "padding = dense<[[0, 0], [127, 0], [0, 0]]> : tensor<3x2xi64>, window_dilations = array<i64: 1, 1, 1>, window_dimensions = array<i64: 1, 128, 1>",
+        "padding = dense<[[0, 0], [63, 0], [0, 0]]> : tensor<3x2xi64>, window_dilations = array<i64: 1, 1, 1>, window_dimensions = array<i64: 1, 64, 1>",
+    ));
+    // Places of all experts are one place more for those that were kept.
+    shared_slots(&change(maxtext, "%30 = stablehlo.multiply %29, %24", "%30 = stablehlo.add %29, %24"));
+    // Places that are cut off at the last slot are shared.
+    let flaxformer = CAPACITIES[1].1;
+    shared_slots(&change(
+        flaxformer,
+        "%28 = call @_one_hot_1(%27)",
+        "%99 = stablehlo.constant dense<2.700000e+01> : tensor<2x64x4xf32>\n    %98 = stablehlo.minimum %27, %99 : tensor<2x64x4xf32>\n    %28 = call @_one_hot_1(%98)",
+    ));
+    // First places are given twice: that of a row that was not chosen is 1 too.
+    shared_slots(&change(flaxformer, "multiply %19, %18", "add %19, %18"));
+}

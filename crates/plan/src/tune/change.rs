@@ -53,7 +53,7 @@ pub(super) const CHANGES: &[Change] = &[
     },
     Change {
         name: "chosen experts",
-        reason: "experts that a token did not choose are weighed with zero; grouped matmuls leave them out",
+        reason: "grouped matmuls leave out experts that a token did not choose, and slots that no token has",
         exact: Exact::Rounding,
         apply: chosen_experts,
     },
@@ -183,9 +183,16 @@ fn chosen_experts(program: &Program, setting: &Setting) -> Attempt {
         }
     }
     let Some(first) = read.found.first() else {
-        return Ok(Err("no experts are weighed by one-hot vectors of a top_k".into()));
+        let reason = left(&read.left);
+        return Ok(Err(match reason.is_empty() {
+            true => "no experts are weighed by one-hot vectors, or have a capacity".into(),
+            false => reason,
+        }));
     };
-    let detail = format!("{} mixtures ({first}), {} matmuls replaced{how}", read.found.len(), read.replaced);
+    let mut detail = format!("{} mixtures ({first}), {} matmuls replaced{how}", read.found.len(), read.replaced);
+    if !read.left.is_empty() {
+        detail.push_str(&format!("; {}", left(&read.left)));
+    }
     Ok(Ok(Changed { program: Program::from_module(read.module), detail }))
 }
 
@@ -361,6 +368,17 @@ mod tests {
         assert!(changed.detail.contains("7 matmuls replaced; activations of experts"), "{}", changed.detail);
         let text = hlo::text::print(changed.program.module());
         assert!(!text.contains("2x1x256x4x256"), "activations of experts are still stacked: {text}");
+    }
+
+    /// What is the same in all rounds is not carried once a program is simplified, as the change before this one does.
+    #[test]
+    fn stacks_that_a_loop_reads_from_outside_are_computed_again() {
+        let setting = Setting { slice: "v6e-1".parse().unwrap(), fits: false };
+        let module = program(SCANNED_EXPERTS).verified().clone();
+        let simplified = kernel::recognise(module, setting.slice.generation()).unwrap();
+        let program = Program::from_module(simplified.module);
+        let changed = chosen_experts(&program, &setting).unwrap().unwrap_or_else(|reason| panic!("{reason}"));
+        assert!(changed.detail.contains("7 matmuls replaced; activations of experts"), "{}", changed.detail);
     }
 
     #[test]

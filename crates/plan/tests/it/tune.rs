@@ -148,6 +148,32 @@ fn chosen_experts_give_the_same_results() {
     }
 }
 
+/// Experts with a capacity and their gradients: 2 sequences of 64 tokens; some tokens find no slot.
+const CAPACITIES: [(&str, &str); 4] = [
+    ("maxtext", include_str!("../../../kernel/tests/data/recognise/capacity_maxtext.mlir")),
+    ("flaxformer", include_str!("../../../kernel/tests/data/recognise/capacity_flaxformer.mlir")),
+    ("switch", include_str!("../../../kernel/tests/data/recognise/capacity_switch.mlir")),
+    ("list", include_str!("../../../kernel/tests/data/recognise/capacity_list.mlir")),
+];
+
+#[test]
+fn experts_with_a_capacity_give_the_same_results() {
+    let backend = Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu)).unwrap();
+    for (name, text) in CAPACITIES {
+        let wide = text.replace("xbf16>", "xf32>").replace("tensor<bf16>", "tensor<f32>");
+        for (text, tolerance) in [(text, 0.03), (wide.as_str(), 1e-4)] {
+            let before = Program::read(text.as_bytes().to_vec()).unwrap();
+            let found = kernel::recognise_experts(before.verified().clone(), Generation::V6e).unwrap();
+            assert_eq!(found.found.len(), 1, "{name}: {:?}", found.left);
+            let after = Program::from_module(found.module);
+            let moved = compare_programs(&backend, &before, &after, &samples(&before, 0.3)).unwrap();
+            for (n, result) in moved.iter().enumerate() {
+                assert!(result.is_finite && result.deviation <= tolerance, "{name}, result {n}: {result:?}");
+            }
+        }
+    }
+}
+
 /// Losses as JAX exports them with gradients of hidden states and weight: rows of 64 in bf16 or f32, a vocabulary of 384.
 const LOSSES: [(&str, &str, f64); 6] = [
     // The shifted logit of a label, as optax takes it, with a tied embedding.

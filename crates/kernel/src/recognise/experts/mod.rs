@@ -1,10 +1,13 @@
 //! Finds mixtures of experts that run every expert on every token and weigh what comes out, and runs the chosen experts only, forward
-//! and backward.
+//! and backward; and those that give every expert a number of slots (`capacity`).
 //!
 //! The weights must be one-hot vectors of a `top_k` times probabilities, summed over the choices: all others are zero. From the matmuls
 //! that read them every op is followed back to the matmuls with the matrices of experts; these become grouped matmuls over sorted rows.
 
+mod capacity;
 mod choice;
+mod matrix;
+mod text;
 mod walk;
 mod write;
 
@@ -13,6 +16,8 @@ use std::collections::HashMap;
 use chips::Generation;
 use hlo::passes::{Options, Partitioned};
 use hlo::{Region, Verified};
+
+use capacity::capacities;
 
 use super::finished;
 use super::ops::Ops;
@@ -30,6 +35,8 @@ pub struct RecognisedExperts {
     pub found: Vec<String>,
     /// Results of matmuls that are those of grouped matmuls now, gradients included.
     pub replaced: usize,
+    /// Why others stay as they are, and how many for each reason.
+    pub left: Vec<(String, usize)>,
 }
 
 /// Finds mixtures of experts whose weights are those of a `top_k`, where the kernels of a generation take their sizes.
@@ -37,7 +44,7 @@ pub fn recognise_experts(module: Verified, generation: Generation) -> Result<Rec
     let names: Vec<&str> = crate::kernels::names().collect();
     let options = Options { partitioned: Partitioned::Yes, keep_composites: &names, ..Options::default() };
     let mut module = hlo::passes::canonicalize(module, &options).map_err(Error::Rewrite)?.into_inner();
-    let (mut found, mut replaced) = (Vec::new(), 0);
+    let (mut found, mut replaced, mut left) = (Vec::new(), 0, HashMap::new());
     let mut decompositions = Decompositions::new("chosen");
     for func in &mut module.funcs {
         for n in 0..func.regions.len() {
@@ -48,10 +55,17 @@ pub fn recognise_experts(module: Verified, generation: Generation) -> Result<Rec
                 replaced += mixture.replaced.len();
                 mixture.write(func, Region(n as u32), &mut decompositions)?;
             }
+            let data = func.regions[n].ops.clone();
+            let ops = Ops::of(func, &data);
+            for capacity in capacities(&ops, generation, &mut left) {
+                found.push(capacity.describe());
+                replaced += capacity.count();
+                capacity.write(func, Region(n as u32), &mut decompositions)?;
+            }
         }
     }
-    let (module, _) = finished(module, decompositions, HashMap::new(), &options)?;
-    Ok(RecognisedExperts { module, found, replaced })
+    let (module, left) = finished(module, decompositions, left, &options)?;
+    Ok(RecognisedExperts { module, found, replaced, left })
 }
 
 /// The mixtures of a region, one for each choice.

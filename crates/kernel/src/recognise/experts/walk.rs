@@ -13,8 +13,8 @@ use tensor::{DType, Spec};
 use super::super::mask::Evaluator;
 use super::super::ops::{Numbers, Ops, free, is_default_precision};
 use super::choice::{Choice, indices, one_hot};
+use super::matrix::{Matrix, SortedRows};
 use crate::call::static_spec;
-use crate::kernels::grouped::{self, Grouped, Matrices, Tiles};
 
 /// Where the axes of a value of every expert are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,26 +49,6 @@ pub(super) enum Operand {
     Node(usize),
     /// One number, in an array that repeats it.
     Number(Value),
-}
-
-/// Matrices of experts.
-pub(super) struct Matrix {
-    pub(super) value: Value,
-    /// Its axes: experts, inner, columns.
-    pub(super) order: [usize; 3],
-    inner: usize,
-    columns: usize,
-}
-
-impl Matrix {
-    /// How they lie, where they need not be turned.
-    pub(super) fn lies(&self) -> Option<Matrices> {
-        match self.order {
-            [0, 1, 2] => Some(Matrices::AsIs),
-            [0, 2, 1] => Some(Matrices::Transposed),
-            _ => None,
-        }
-    }
 }
 
 /// A factor of the gradient of matrices.
@@ -257,7 +237,7 @@ impl<'a> Walk<'a> {
                     }
                     _ => return None,
                 };
-                self.takes_gradient([width, *dims[side].get(feature)?], result.dtype)?;
+                self.sorted_rows().takes_gradient([width, *dims[side].get(feature)?], result.dtype)?;
                 // What is written: experts, columns of the other factor, of this one.
                 let batches = dot.lhs_batching.len();
                 let begin = |of: usize| if of == 0 { batches } else { batches + free(dot, 0, dims[0].len()).len() };
@@ -446,6 +426,7 @@ impl<'a> Walk<'a> {
         let y = OfTokens { value: op.operands[other], order: order.collect::<Option<_>>()?, width: *of.get(feature)? };
         Some(Node::Weighed { y })
     }
+
     /// A matmul whose operand `side` is the matrices of experts.
     fn matmul_with(&mut self, op: &Op, dot: &DotDims, axes: &Axes, specs: &[Spec; 2], side: usize) -> Option<Node> {
         let other = 1 - side;
@@ -498,37 +479,17 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn grouped(&self, inner: usize, columns: usize, dtype: DType, matrices: Matrices) -> Grouped {
-        Grouped {
-            rows: self.rows(),
-            inner,
-            columns,
-            groups: self.choice.experts,
-            layers: None,
-            dtype,
-            codes: dtype,
-            matrices,
-            expected_rows: None,
-        }
+    fn sorted_rows(&self) -> SortedRows {
+        SortedRows { rows: self.rows(), experts: self.choice.experts, generation: self.generation }
     }
 
-    /// Whether the kernel can be made.
     fn takes(&self, matrix: &Matrix, dtype: DType) -> Option<()> {
-        let lies = matrix.lies().unwrap_or_default();
-        let grouped = self.grouped(matrix.inner, matrix.columns, dtype, lies);
-        let tiles = Tiles::preferred(&grouped, self.generation)?;
-        grouped::matmul(&grouped, tiles, self.generation).ok().map(drop)
-    }
-
-    fn takes_gradient(&self, [inner, columns]: [usize; 2], dtype: DType) -> Option<()> {
-        let grouped = self.grouped(inner, columns, dtype, Matrices::AsIs);
-        let tiles = Tiles::preferred(&grouped, self.generation)?;
-        grouped::gradient(&grouped, tiles, self.generation).ok().map(drop)
+        self.sorted_rows().takes(matrix, dtype)
     }
 }
 
 /// Whether zeros of operands make zeros of a result.
-fn stays_zero(kind: OpKind, zeros: &[bool]) -> bool {
+pub(super) fn stays_zero(kind: OpKind, zeros: &[bool]) -> bool {
     match kind {
         OpKind::Multiply => zeros.contains(&true),
         OpKind::Divide => zeros.first() == Some(&true),

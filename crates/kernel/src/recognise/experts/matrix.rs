@@ -1,0 +1,66 @@
+//! Matrices of experts, and whether a grouped matmul takes them.
+
+use chips::Generation;
+use hlo::Value;
+use tensor::DType;
+
+use crate::kernels::grouped::{self, Grouped, Matrices, Tiles};
+
+/// Matrices of experts.
+pub(super) struct Matrix {
+    pub(super) value: Value,
+    /// Its axes: experts, inner, columns.
+    pub(super) order: [usize; 3],
+    pub(super) inner: usize,
+    pub(super) columns: usize,
+}
+
+/// Rows of tokens, sorted by expert.
+#[derive(Clone, Copy)]
+pub(super) struct SortedRows {
+    pub(super) rows: usize,
+    pub(super) experts: usize,
+    pub(super) generation: Generation,
+}
+
+impl Matrix {
+    /// How they lie, where they need not be turned.
+    pub(super) fn lies(&self) -> Option<Matrices> {
+        match self.order {
+            [0, 1, 2] => Some(Matrices::AsIs),
+            [0, 2, 1] => Some(Matrices::Transposed),
+            _ => None,
+        }
+    }
+}
+
+impl SortedRows {
+    fn grouped(&self, inner: usize, columns: usize, dtype: DType, matrices: Matrices) -> Grouped {
+        Grouped {
+            rows: self.rows,
+            inner,
+            columns,
+            groups: self.experts,
+            layers: None,
+            dtype,
+            codes: dtype,
+            matrices,
+            expected_rows: None,
+        }
+    }
+
+    /// Whether the kernel can be made.
+    pub(super) fn takes(&self, matrix: &Matrix, dtype: DType) -> Option<()> {
+        let lies = matrix.lies().unwrap_or_default();
+        let grouped = self.grouped(matrix.inner, matrix.columns, dtype, lies);
+        let tiles = Tiles::preferred(&grouped, self.generation)?;
+        grouped::matmul(&grouped, tiles, self.generation).ok().map(drop)
+    }
+
+    /// Whether the kernel of a gradient can be made.
+    pub(super) fn takes_gradient(&self, [inner, columns]: [usize; 2], dtype: DType) -> Option<()> {
+        let grouped = self.grouped(inner, columns, dtype, Matrices::AsIs);
+        let tiles = Tiles::preferred(&grouped, self.generation)?;
+        grouped::gradient(&grouped, tiles, self.generation).ok().map(drop)
+    }
+}
