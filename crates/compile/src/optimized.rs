@@ -10,7 +10,7 @@ use crate::cache::Blob;
 pub struct OptimizedProgram {
     /// The optimized HLO.
     pub module: HloModule,
-    /// Where values are kept; the quick mode on one slice tells.
+    /// Where values are kept; the quick mode tells.
     pub buffers: Option<BufferAssignment>,
 }
 

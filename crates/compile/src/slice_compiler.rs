@@ -197,11 +197,6 @@ impl SliceCompiler {
         let started = Instant::now();
         let mut warnings = Vec::new();
         let mut request = request.clone();
-        if request.mode == CompileMode::Quick && request.slice.num_slices() > 1 {
-            // libtpu 0.0.51 crashes in its first phase when there are several slices; the whole compiler does not.
-            request.mode = CompileMode::Full;
-            warnings.push("the quick mode does not work for several slices; the whole compiler runs".to_string());
-        }
         if request.cache == CacheUse::ReadWrite && request.flags.keys().any(|flag| flag.starts_with("xla_dump")) {
             // Whoever asks for dumps wants the compiler to run, not its earlier answer.
             request.cache = CacheUse::Refresh;

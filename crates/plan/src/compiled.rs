@@ -55,7 +55,7 @@ impl Driver<'_> {
             Outcome::Fits(compiled) => compiled,
             too_large => return Ok(too_large),
         };
-        if compiled.buffers().is_none() && request.slice.num_slices() == 1 {
+        if compiled.buffers().is_none() {
             let quick = CompileRequest { mode: CompileMode::Quick, ..request.clone() };
             if let Outcome::Fits(quick) = self.once(program, &quick)? {
                 compiled.beside = Some(quick.optimized);

@@ -387,7 +387,7 @@ fn golden_estimates_of_models_of_images() {
     check_trainings("golden_estimates_of_models_of_images", "images", &trainings);
 }
 
-/// Several slices need the whole compiler, so the model is small.
+/// Collectives within slices and between them.
 #[test]
 fn golden_estimates_of_two_slices() {
     let resnet = "model_type = \"resnet\"\nstages = [1]\nblock = \"plain\"\nwidth = 64\nnum_channels = 3\n\

@@ -128,10 +128,17 @@ fn compile(request: &Compile, program: Vec<u8>, out: &mut Out) -> Result<Compile
     };
     progress("loading the compiler");
     let plugin = Plugin::load(&request.plugin).map_err(failure)?;
-    let topology = topology(&plugin, request)?;
-    let options = options(request)?;
+    // libtpu 0.0.51 crashes in its first phase on a topology of several slices. One slice and a configuration that says how many there
+    // are give the same partitioned program.
+    let is_joined = request.mode == CompileMode::Quick && request.num_slices > 1;
+    let topology = topology(&plugin, request, if is_joined { 1 } else { request.num_slices })?;
+    let mut options = options(request)?;
+    if is_joined {
+        options.serialized_multi_slice_config = several_slices(&plugin, &topology, request.num_slices)?;
+    }
+    let slices = if is_joined { request.num_slices as u64 } else { 1 };
     let mut compiled = Compiled {
-        devices: topology.device_count().map_err(failure)? as u64,
+        devices: topology.device_count().map_err(failure)? as u64 * slices,
         hbm_limit_bytes: hbm_limit(&topology),
         platform_version: topology.platform_version().map_err(failure)?,
         ..Compiled::default()
@@ -149,14 +156,23 @@ fn compile(request: &Compile, program: Vec<u8>, out: &mut Out) -> Result<Compile
     Ok(compiled)
 }
 
-fn topology(plugin: &Plugin, request: &Compile) -> Result<Topology, Failure> {
+/// What tells the compiler that a program spans several slices like this one.
+fn several_slices(plugin: &Plugin, topology: &Topology, slices: i64) -> Result<Vec<u8>, Failure> {
+    let megascale = plugin.megascale().ok_or_else(|| {
+        Failure::Plugin("the plugin has no megascale extension, which the quick mode needs for several slices".into())
+    })?;
+    let slices = i32::try_from(slices).map_err(|_| Failure::Request(format!("{slices} slices")))?;
+    megascale.compile_config(topology, slices).map_err(failure)
+}
+
+fn topology(plugin: &Plugin, request: &Compile, num_slices: i64) -> Result<Topology, Failure> {
     let mut options = vec![
         ("chips_per_host_bounds", AttributeValue::Ints(request.chips_per_host_bounds.to_vec())),
         ("wrap", AttributeValue::Ints(request.wrap.to_vec())),
         ("chip_config_name", AttributeValue::String(request.chip_config_name.clone())),
     ];
-    if request.num_slices > 1 {
-        options.push(("num_slices", AttributeValue::Int(request.num_slices)));
+    if num_slices > 1 {
+        options.push(("num_slices", AttributeValue::Int(num_slices)));
     }
     plugin.topology(&request.topology_name, &options).map_err(failure)
 }
