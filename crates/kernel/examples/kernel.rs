@@ -13,9 +13,9 @@ use chips::Generation;
 use hlo::{FuncBuilder, ModuleBuilder, OpKind, Type};
 use kernel::kernels::PassDirection;
 use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
-use kernel::kernels::embedding::{self, EmbeddingLookup, LookupWindow};
+use kernel::kernels::embedding::{self, LookupWindow, SparseLookup};
 use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, Segments};
-use kernel::kernels::norm::{self, FusedNorm, NormKind};
+use kernel::kernels::norm::{self, FusedNorm, FusedNormKind};
 use kernel::kernels::paged::{self, AttentionSinks, PagedAttention};
 use kernel::kernels::quantized::{self, QuantizedMatmul, QuantizedTiles};
 use kernel::{Kernel, SparseCores};
@@ -49,7 +49,7 @@ fn printed(args: &[String]) -> Result<String, String> {
         ("flash-fwd", &[length]) => flash_kernel(length, &blocks, PassDirection::Forward, generation),
         ("flash-bwd", &[length]) => flash_kernel(length, &blocks, PassDirection::Backward, generation),
         ("norm-fwd" | "norm-bwd", &[rows, size]) => {
-            let norm = FusedNorm::new(NormKind::Rms, [rows, size], DType::BF16, DType::F32, 1e-5);
+            let norm = FusedNorm::new(FusedNormKind::Rms, [rows, size], DType::BF16, DType::F32, 1e-5);
             let (pass, make): (_, fn(&FusedNorm, usize, Generation) -> _) = match kind.as_str() {
                 "norm-fwd" => (PassDirection::Forward, norm::forward),
                 _ => (PassDirection::Backward, norm::backward),
@@ -59,7 +59,7 @@ fn printed(args: &[String]) -> Result<String, String> {
             make(&norm, block, generation).map_err(|error| error.to_string())
         }
         ("lookup", &[rows, size, ids]) => {
-            let lookup = EmbeddingLookup { rows, size, ids, dtype: DType::F32 };
+            let lookup = SparseLookup { rows, size, ids, dtype: DType::F32 };
             let window = match blocks[..] {
                 [ids, columns] => Some(LookupWindow { ids, columns }),
                 _ => SparseCores::of(generation).ok().and_then(|cores| lookup.preferred_window(&cores)),

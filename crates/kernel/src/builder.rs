@@ -7,7 +7,7 @@ use crate::cost;
 use crate::error::Error;
 use crate::ir::{Body, RefId};
 use crate::kernel::{
-    AxisId, BlockSpec, Buffers, CoreKind, CostEstimate, GridAxis, Kernel, KernelMemory, Reference, ReferenceRole,
+    AxisId, BlockSpec, Buffers, CostEstimate, GridAxis, Kernel, KernelCore, KernelMemory, Reference, ReferenceRole,
     Semantics, is_supported,
 };
 use crate::sparse_core::SparseCores;
@@ -210,7 +210,7 @@ impl KernelBuilder {
         for &(operand, result) in &kernel.in_place {
             check_in_place(&kernel, operand, result)?;
         }
-        if kernel.core() == CoreKind::SparseCore {
+        if kernel.core() == KernelCore::SparseCore {
             check_sparse_core(&kernel)?;
         }
         kernel.cost = self.cost.unwrap_or_else(|| cost::count(&kernel));

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::kernel::{CoreKind, Kernel};
+use crate::kernel::{Kernel, KernelCore};
 use crate::vmem::GRANTED_BYTES;
 
 impl Kernel {
@@ -21,9 +21,9 @@ impl Kernel {
             String::new()
         };
         let device = match self.core() {
-            CoreKind::TensorCore => "",
+            KernelCore::TensorCore => "",
             // Arrays keep the tiles they have for TensorCores, so that none is copied for the call.
-            CoreKind::SparseCore => {
+            KernelCore::SparseCore => {
                 ", \"sparse_core_config\": {\"tiling\":\"TILING_COMPACT\"}, \"device_type\": \"DEVICE_TYPE_SPARSECORE\""
             }
         };

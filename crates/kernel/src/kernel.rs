@@ -139,7 +139,7 @@ pub struct Kernel {
 
 /// The kind of core that runs a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CoreKind {
+pub enum KernelCore {
     /// Matrix and vector units over whole tiles.
     TensorCore,
     /// Many small vector units that fetch rows by index.
@@ -148,9 +148,9 @@ pub enum CoreKind {
 
 impl Kernel {
     /// The kind of core that runs it.
-    pub fn core(&self) -> CoreKind {
+    pub fn core(&self) -> KernelCore {
         let is_sparse = |axis: &GridAxis| matches!(axis.semantics, Semantics::Core | Semantics::Subcore);
-        if self.grid.iter().any(is_sparse) { CoreKind::SparseCore } else { CoreKind::TensorCore }
+        if self.grid.iter().any(is_sparse) { KernelCore::SparseCore } else { KernelCore::TensorCore }
     }
 
     /// A piece of memory.

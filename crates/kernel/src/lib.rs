@@ -48,7 +48,7 @@ pub use expression::Operand;
 pub use interpret::interpret;
 pub use ir::{MatMulForm, MatmulPrecision};
 pub use kernel::{
-    AxisId, BlockSpec, Buffers, CoreKind, CostEstimate, GridAxis, Kernel, KernelMemory, Reference, ReferenceRole,
+    AxisId, BlockSpec, Buffers, CostEstimate, GridAxis, Kernel, KernelCore, KernelMemory, Reference, ReferenceRole,
     Semantics,
 };
 pub use lower::{KernelTarget, Lowered, lower};
@@ -57,4 +57,4 @@ pub use recognise::{
     RecognisedNorms, recognise, recognise_experts, recognise_lookups, recognise_losses, recognise_norms,
 };
 pub use sparse_core::SparseCores;
-pub use writer::{Copying, Place, Val, Writer};
+pub use writer::{Copying, MemorySlice, Val, Writer};

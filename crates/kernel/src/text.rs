@@ -9,7 +9,7 @@ use crate::ir::{
     BinaryOp, BlockId, Body, CompareOp, KernelOp, MatMulForm, MatmulPrecision, Number, Part, ReduceOp, RefId,
     Statement, Transfer, UnaryOp, ValueId,
 };
-use crate::kernel::{Buffers, CoreKind, Kernel, KernelMemory, Reference, ReferenceRole, Semantics};
+use crate::kernel::{Buffers, Kernel, KernelCore, KernelMemory, Reference, ReferenceRole, Semantics};
 
 impl Kernel {
     /// The kernel as the compiler reads it: a module with the body and one function for each index map.
@@ -113,8 +113,8 @@ impl<'a> Printer<'a> {
             format!("{{{mode}transform_indices = @window_{n}, window_bounds = array<i64: {bounds}>}}")
         });
         let core = match kernel.core() {
-            CoreKind::TensorCore => "tc",
-            CoreKind::SparseCore => "sc_vector_subcore",
+            KernelCore::TensorCore => "tc",
+            KernelCore::SparseCore => "sc_vector_subcore",
         };
         let attributes = [
             format!("dimension_semantics = [{}]", listed(semantics)),

@@ -4,7 +4,7 @@ use tensor::{DType, Spec};
 
 use crate::error::Error;
 use crate::ir::{BlockId, KernelOp, ValueId};
-use crate::kernel::{Buffers, CoreKind, Kernel, KernelMemory, ReferenceRole};
+use crate::kernel::{Buffers, Kernel, KernelCore, KernelMemory, ReferenceRole};
 use crate::sparse_core::SparseCores;
 
 /// What the compiler grants without being asked, on every generation that takes kernels.
@@ -31,8 +31,8 @@ pub(crate) fn tiled_bytes(spec: &Spec) -> u64 {
 /// Bytes needed; an error where the generation has less.
 pub(crate) fn check(kernel: &Kernel) -> Result<u64, Error> {
     let have_bytes = match kernel.core() {
-        CoreKind::TensorCore => (kernel.generation.spec().memory.vmem_bytes_per_core.value as f64 * USABLE) as u64,
-        CoreKind::SparseCore => SparseCores::of(kernel.generation)?.usable_bytes(),
+        KernelCore::TensorCore => (kernel.generation.spec().memory.vmem_bytes_per_core.value as f64 * USABLE) as u64,
+        KernelCore::SparseCore => SparseCores::of(kernel.generation)?.usable_bytes(),
     };
     let mut parts: Vec<(String, u64)> = Vec::new();
     for reference in kernel.references.iter().filter(|reference| reference.memory == KernelMemory::Vmem) {
@@ -55,7 +55,7 @@ pub(crate) fn check(kernel: &Kernel) -> Result<u64, Error> {
         let (kernel, generation) = (kernel.name.clone(), kernel.generation);
         return Err(Error::Vmem { kernel, generation, need_bytes, have_bytes, largest: parts });
     }
-    if kernel.core() == CoreKind::SparseCore {
+    if kernel.core() == KernelCore::SparseCore {
         return Ok(need_bytes);
     }
     Ok(need_bytes.saturating_add(2 << 20).min(have_bytes))

@@ -42,7 +42,7 @@ pub struct Val<'k> {
 
 /// A part of a piece of memory.
 #[derive(Clone, Debug)]
-pub struct Place<'k> {
+pub struct MemorySlice<'k> {
     memory: RefId,
     at: Vec<Val<'k>>,
     dims: Vec<usize>,
@@ -52,13 +52,13 @@ pub struct Place<'k> {
 #[derive(Clone, Debug)]
 pub struct Copying<'k> {
     /// From where.
-    pub from: Place<'k>,
+    pub from: MemorySlice<'k>,
     /// Where to.
-    pub to: Place<'k>,
+    pub to: MemorySlice<'k>,
     /// Numbers of the rows that are gathered, in VMEM, if not all are copied.
-    pub rows: Option<Place<'k>>,
+    pub rows: Option<MemorySlice<'k>>,
     /// One semaphore, of this copy alone.
-    pub semaphore: Place<'k>,
+    pub semaphore: MemorySlice<'k>,
 }
 
 impl<'k> Val<'k> {
@@ -212,8 +212,8 @@ impl Writer {
     }
 
     /// A part of a piece of memory, for copies: where it begins, and the sizes of its last dimensions; those before are one element.
-    pub fn at<'k>(&self, memory: RefId, at: &[Val<'k>], dims: impl Into<Vec<usize>>) -> Place<'k> {
-        Place { memory, at: at.to_vec(), dims: dims.into() }
+    pub fn at<'k>(&self, memory: RefId, at: &[Val<'k>], dims: impl Into<Vec<usize>>) -> MemorySlice<'k> {
+        MemorySlice { memory, at: at.to_vec(), dims: dims.into() }
     }
 
     /// Begins a copy, whose end a semaphore tells.
@@ -230,7 +230,7 @@ impl Writer {
 
     #[track_caller]
     fn write_transfer(&self, copy: &Copying<'_>, op: fn(Transfer) -> KernelOp) {
-        let part = |place: &Place<'_>| Part {
+        let part = |place: &MemorySlice<'_>| Part {
             memory: place.memory,
             at: place.at.iter().map(|v| v.id).collect(),
             dims: place.dims.clone(),
@@ -246,7 +246,7 @@ impl Writer {
     }
 
     fn check_copy(&self, copy: &Copying<'_>) -> Checked<()> {
-        let place = |place: &Place<'_>, memories: &[KernelMemory]| -> Checked<Spec> {
+        let place = |place: &MemorySlice<'_>, memories: &[KernelMemory]| -> Checked<Spec> {
             let reference = self.reference(place.memory)?;
             let (name, whole) = (&reference.name, &reference.block);
             if !memories.contains(&reference.memory) {

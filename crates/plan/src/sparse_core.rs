@@ -69,8 +69,8 @@ mod tests {
     #[test]
     fn lines_are_shared_between_subcores_until_hbm_is_full() {
         let machine = Machine::of(&"v6e-1".parse().unwrap());
-        let few = machine.rows_s(32.0, 4096.0, 3072.0);
-        assert!((few - START_S - 4096.0 * 6.0 * LINE_S / 32.0).abs() < 1e-12, "{few}");
+        let few = machine.rows_s(8.0, 4096.0, 3072.0);
+        assert!((few - START_S - 4096.0 * 6.0 * LINE_S / 8.0).abs() < 1e-12, "{few}");
         // A row of 4 bytes takes a line.
         assert_eq!(machine.rows_s(32.0, 100.0, 4.0), machine.rows_s(32.0, 100.0, 512.0));
         // More subcores than memory can feed.

@@ -7,10 +7,10 @@ use cpu::interpret::{Interpreter, InterpreterValue, TensorValue};
 use hlo::{Func, Verified, Visibility};
 use kernel::composites;
 use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
-use kernel::kernels::embedding::{self, EmbeddingLookup};
+use kernel::kernels::embedding::{self, SparseLookup};
 use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, FlashMask, PassDirection, Segments};
 use kernel::kernels::grouped::{self, Grouped, Matrices, Tiles, Visits};
-use kernel::kernels::norm::{self, FusedNorm, NormKind};
+use kernel::kernels::norm::{self, FusedNorm, FusedNormKind};
 use kernel::kernels::paged::{self, AttentionSinks, PagedAttention};
 use kernel::kernels::quantized::{self, QuantizedMatmul};
 use tensor::{DType, Literal};
@@ -119,7 +119,7 @@ fn cases() -> Vec<Case> {
     }
     let full = FlashAttention { causality: Causality::Full, window: None, depth: 64, ..attention(Segments::One) };
     add(composites::FLASH, "scale = 0.125 : f32", flash::decomposition(&full, "full"));
-    let norm = FusedNorm::new(NormKind::Rms, [256, 512], DType::BF16, DType::F32, 1e-6);
+    let norm = FusedNorm::new(FusedNormKind::Rms, [256, 512], DType::BF16, DType::F32, 1e-6);
     add(composites::RMS_NORM, "", norm::decomposition(&norm, "norm"));
     add(composites::RMS_NORM_BACKWARD, "", norm::decomposition_of_gradient(&norm, "norm_bwd"));
     add(composites::CROSS_ENTROPY, "", cross_entropy::decomposition(&LOSS, "loss"));
@@ -221,7 +221,7 @@ fn look_ups_compile_where_there_are_sparse_cores() {
     // Two rounds of some subcores, rows in parts, and ids that are no whole tile.
     let shapes = [(5000, 768, 4104), (300, 8192, 64), (1000, 128, 23)];
     let case = |(n, (rows, size, ids)): (usize, (usize, usize, usize))| {
-        let shapes = EmbeddingLookup { rows, size, ids, dtype: DType::F32 };
+        let shapes = SparseLookup { rows, size, ids, dtype: DType::F32 };
         let plain = embedding::decomposition(&shapes, &format!("rows{n}")).unwrap();
         Case { name: composites::EMBEDDING_LOOKUP, attributes: String::new(), plain }
     };

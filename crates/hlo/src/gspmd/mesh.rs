@@ -1,16 +1,16 @@
 //! Shardings as GSPMD has them: which devices hold which part, without names. A mesh is found behind them, and its axes along each
 //! dimension.
 
-use super::Tiles;
+use super::TileAssignment;
 
 /// Axes along each dimension, major to minor, by their place in the mesh.
-pub type Spec = Vec<Vec<usize>>;
+pub type AxisSpec = Vec<Vec<usize>>;
 
 /// A run of devices along one dimension: so many, so far apart.
 type Piece = (u64, u64);
 
 /// Sizes of the mesh that all of these are made of, major to minor; `None` where they are not of one mesh in its natural order.
-pub fn mesh_sizes(all: &[Tiles], devices: u64) -> Option<Vec<i64>> {
+pub fn mesh_sizes(all: &[TileAssignment], devices: u64) -> Option<Vec<i64>> {
     let mut ends = vec![1, devices];
     for tiles in all {
         for (stride, size) in pieces(tiles)?.into_iter().flatten() {
@@ -32,7 +32,7 @@ pub fn mesh_sizes(all: &[Tiles], devices: u64) -> Option<Vec<i64>> {
 }
 
 /// The axes of a mesh along each dimension.
-pub fn spec_of(tiles: &Tiles, sizes: &[i64]) -> Option<Spec> {
+pub fn spec_of(tiles: &TileAssignment, sizes: &[i64]) -> Option<AxisSpec> {
     let strides = strides(sizes)?;
     let axes = |pieces: Vec<Piece>| -> Option<Vec<usize>> {
         let mut axes = Vec::new();
@@ -49,12 +49,12 @@ pub fn spec_of(tiles: &Tiles, sizes: &[i64]) -> Option<Spec> {
     };
     let mut dims = pieces(tiles)?;
     dims.pop();
-    let spec: Spec = dims.into_iter().map(axes).collect::<Option<_>>()?;
+    let spec: AxisSpec = dims.into_iter().map(axes).collect::<Option<_>>()?;
     (holders(&devices_of(&spec, sizes)?, tiles) == holders(&tiles.order, tiles)).then_some(spec)
 }
 
 /// The attribute for axes along each dimension, as JAX writes it.
-pub fn text_of(spec: &Spec, sizes: &[i64]) -> String {
+pub fn text_of(spec: &AxisSpec, sizes: &[i64]) -> String {
     let product = |axes: &[usize]| axes.iter().map(|axis| sizes[*axis]).product::<i64>();
     let mut parts: Vec<i64> = spec.iter().map(|axes| product(axes)).collect();
     if parts.iter().all(|part| *part == 1) {
@@ -89,7 +89,7 @@ fn strides(sizes: &[i64]) -> Option<Vec<u64>> {
 }
 
 /// The runs along each dimension and, last, along the copies, each major to minor.
-fn pieces(tiles: &Tiles) -> Option<Vec<Vec<Piece>>> {
+fn pieces(tiles: &TileAssignment) -> Option<Vec<Vec<Piece>>> {
     let sizes: Vec<u64> = tiles.parts.iter().copied().chain([tiles.copies]).collect();
     let mut all = Vec::new();
     for (dim, &size) in sizes.iter().enumerate() {
@@ -118,7 +118,7 @@ fn pieces(tiles: &Tiles) -> Option<Vec<Vec<Piece>>> {
 }
 
 /// Devices by part and copy for axes along each dimension.
-fn devices_of(spec: &Spec, sizes: &[i64]) -> Option<Vec<u64>> {
+fn devices_of(spec: &AxisSpec, sizes: &[i64]) -> Option<Vec<u64>> {
     let strides = strides(sizes)?;
     let used: Vec<usize> = spec.iter().flatten().copied().collect();
     let rest = (0..sizes.len()).filter(|axis| !used.contains(axis));
@@ -135,7 +135,7 @@ fn devices_of(spec: &Spec, sizes: &[i64]) -> Option<Vec<u64>> {
 }
 
 /// Devices of each part; copies are in no order.
-fn holders(order: &[u64], tiles: &Tiles) -> Vec<Vec<u64>> {
+fn holders(order: &[u64], tiles: &TileAssignment) -> Vec<Vec<u64>> {
     let copies = usize::try_from(tiles.copies).unwrap_or(1).max(1);
     let sorted = |part: &[u64]| {
         let mut part = part.to_vec();
@@ -160,7 +160,8 @@ mod tests {
             ("{devices=[8,1]<=[2,4]T(1,0)}", vec![vec![1, 0], vec![]]),
             ("{replicated}", vec![vec![], vec![]]),
         ];
-        let tiles: Vec<Tiles> = texts.iter().map(|(text, _)| Tiles::read(text, 2, 8).unwrap()).collect();
+        let tiles: Vec<TileAssignment> =
+            texts.iter().map(|(text, _)| TileAssignment::read(text, 2, 8).unwrap()).collect();
         assert_eq!(mesh_sizes(&tiles, 8), Some(vec![2, 4]));
         for ((text, expected), tiles) in texts.iter().zip(&tiles) {
             let spec = spec_of(tiles, &[2, 4]).unwrap();
@@ -176,10 +177,10 @@ mod tests {
     #[test]
     fn other_orders_are_no_mesh() {
         for text in ["{devices=[4]1,0,2,3}", "{devices=[4]0,2,3,1}"] {
-            assert_eq!(mesh_sizes(&[Tiles::read(text, 1, 4).unwrap()], 4), None, "{text}");
+            assert_eq!(mesh_sizes(&[TileAssignment::read(text, 1, 4).unwrap()], 4), None, "{text}");
         }
-        let three = Tiles::read("{devices=[3,2]<=[6]}", 2, 6).unwrap();
-        let two = Tiles::read("{devices=[2,3]<=[6]}", 2, 6).unwrap();
+        let three = TileAssignment::read("{devices=[3,2]<=[6]}", 2, 6).unwrap();
+        let two = TileAssignment::read("{devices=[2,3]<=[6]}", 2, 6).unwrap();
         assert_eq!(mesh_sizes(&[three, two], 6), None, "neither is a part of the other");
     }
 }

@@ -7,9 +7,9 @@ mod shardy;
 mod tiles;
 
 pub use manual::{has_local_parts, with_manual_computations};
-pub use mesh::{Spec, mesh_sizes, spec_of, text_of};
+pub use mesh::{AxisSpec, mesh_sizes, spec_of, text_of};
 pub use shardy::{FULL_TO_SHARD, SHARD_TO_FULL, as_shardy};
-pub use tiles::{MAX_DEVICES, Tiles};
+pub use tiles::{MAX_DEVICES, TileAssignment};
 
 use crate::ir::{Attr, Attrs, Module, Type};
 
@@ -20,9 +20,9 @@ pub const SHARDING: &str = "mhlo.sharding";
 const NAMES: [&str; 8] = ["x", "y", "z", "w", "a", "b", "c", "d"];
 
 /// The sharding that attributes have, of a value of a type; `Err` with the text where it is of another kind.
-pub fn read<'a>(attrs: &'a Attrs, ty: &Type, devices: u64) -> Result<Option<Tiles>, &'a str> {
+pub fn read<'a>(attrs: &'a Attrs, ty: &Type, devices: u64) -> Result<Option<TileAssignment>, &'a str> {
     let Some(text) = attrs.get(SHARDING).and_then(Attr::as_str) else { return Ok(None) };
-    let tiles = ty.as_tensor().and_then(|ty| Tiles::read(text, ty.rank(), devices));
+    let tiles = ty.as_tensor().and_then(|ty| TileAssignment::read(text, ty.rank(), devices));
     tiles.map(Some).ok_or(text)
 }
 
@@ -32,7 +32,7 @@ pub fn mesh_axes(module: &Module, devices: u64) -> Option<Vec<(String, i64)>> {
     if devices > MAX_DEVICES {
         return None;
     }
-    let mut all: Vec<Tiles> = Vec::new();
+    let mut all: Vec<TileAssignment> = Vec::new();
     let mut add = |attrs: &Attrs, ty: &Type| all.extend(read(attrs, ty, devices).ok().flatten());
     for func in &module.funcs {
         func.input_attrs.iter().zip(&func.inputs).for_each(|(attrs, ty)| add(attrs, ty));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{SHARDING, Spec, Tiles, mesh_axes, read, spec_of};
+use super::{AxisSpec, SHARDING, TileAssignment, mesh_axes, read, spec_of};
 use crate::ir::dims::AxisRef;
 use crate::ir::sdy::{DimensionSharding, MeshAttr, MeshRef, SdyAttr, TensorSharding};
 use crate::ir::{Attr, Attrs, MeshOp, Module, Op, OpKind, OpName, Type};
@@ -52,7 +52,7 @@ pub(super) fn convert(module: &Module, devices: u64) -> Result<(Module, String),
     let is_free = |name: &String| !module.meshes.iter().any(|mesh| *mesh.name == **name);
     let name = names.into_iter().find(is_free).ok_or("the program has too many meshes")?;
     let sizes: Vec<i64> = axes.iter().map(|(_, size)| *size).collect();
-    let sharding = |tiles: &Tiles, open: &[usize]| -> Result<Attr, String> {
+    let sharding = |tiles: &TileAssignment, open: &[usize]| -> Result<Attr, String> {
         let spec = spec_of(tiles, &sizes).ok_or("the shardings are not those of one mesh")?;
         Ok(Attr::Sdy(Arc::new(SdyAttr::Sharding(tensor_sharding(&axes, &name, &spec, open)))))
     };
@@ -101,7 +101,7 @@ fn open_dims(op: &Op) -> Vec<usize> {
     list.map_or_else(Vec::new, |(list, _)| list.split(',').filter_map(|dim| dim.trim().parse().ok()).collect())
 }
 
-fn tensor_sharding(axes: &[(String, i64)], mesh: &str, spec: &Spec, open: &[usize]) -> TensorSharding {
+fn tensor_sharding(axes: &[(String, i64)], mesh: &str, spec: &AxisSpec, open: &[usize]) -> TensorSharding {
     let named = |axis: &usize| Some(AxisRef { name: axes.get(*axis)?.0.clone(), sub_axis: None });
     let dim = |(n, list): (usize, &Vec<usize>)| DimensionSharding {
         axes: list.iter().filter_map(named).collect(),

@@ -5,7 +5,7 @@ pub const MAX_DEVICES: u64 = 1 << 14;
 
 /// Which device holds which part: parts along each dimension, and devices that hold the same part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tiles {
+pub struct TileAssignment {
     /// Parts along each dimension.
     pub parts: Vec<u64>,
     /// Devices that hold the same part.
@@ -14,18 +14,18 @@ pub struct Tiles {
     pub order: Vec<u64>,
 }
 
-impl Tiles {
+impl TileAssignment {
     /// All devices hold all of an array.
-    pub fn whole(rank: usize, devices: u64) -> Tiles {
-        Tiles { parts: vec![1; rank], copies: devices, order: (0..devices).collect() }
+    pub fn whole(rank: usize, devices: u64) -> TileAssignment {
+        TileAssignment { parts: vec![1; rank], copies: devices, order: (0..devices).collect() }
     }
 
     /// Reads `{replicated}`, or `{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}` with the devices as a transposed
     /// count or as a list. `None` for what is split in any other way.
-    pub fn read(text: &str, rank: usize, devices: u64) -> Option<Tiles> {
+    pub fn read(text: &str, rank: usize, devices: u64) -> Option<TileAssignment> {
         let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
         if inner == "replicated" {
-            return Some(Tiles::whole(rank, devices));
+            return Some(TileAssignment::whole(rank, devices));
         }
         let (parts, rest) = inner.strip_prefix("devices=[")?.split_once(']')?;
         let mut parts = numbers(parts)?;
@@ -42,11 +42,11 @@ impl Tiles {
         let mut seen = order.clone();
         seen.sort_unstable();
         let is_sound = parts.len() == rank && all == devices && seen.iter().copied().eq(0..devices);
-        is_sound.then_some(Tiles { parts, copies, order })
+        is_sound.then_some(TileAssignment { parts, copies, order })
     }
 
     /// With the copies split along the dimension whose part is largest and can be split so often.
-    pub fn split(&self, dims: &[u64]) -> Option<Tiles> {
+    pub fn split(&self, dims: &[u64]) -> Option<TileAssignment> {
         if self.copies < 2 {
             return None;
         }
@@ -66,11 +66,11 @@ impl Tiles {
         let order = self.order.chunks_exact(block).flat_map(moved).collect();
         let mut parts = self.parts.clone();
         parts[dim] *= self.copies;
-        Some(Tiles { parts, copies: 1, order })
+        Some(TileAssignment { parts, copies: 1, order })
     }
 }
 
-impl std::fmt::Display for Tiles {
+impl std::fmt::Display for TileAssignment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let list = |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
         let mut parts = self.parts.clone();
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn copies_become_parts() {
         let check = |text: &str, dims: &[u64], devices: u64, expected: Option<&str>| {
-            let split = Tiles::read(text, dims.len(), devices).and_then(|tiles| tiles.split(dims));
+            let split = TileAssignment::read(text, dims.len(), devices).and_then(|tiles| tiles.split(dims));
             assert_eq!(split.map(|tiles| tiles.to_string()).as_deref(), expected, "{text} {dims:?}");
         };
         check("{replicated}", &[8, 16], 4, Some("{devices=[1,4]0,1,2,3}"));

@@ -28,7 +28,7 @@ const SLOTS: usize = 2;
 
 /// Shapes of one look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EmbeddingLookup {
+pub struct SparseLookup {
     /// Rows of the table.
     pub rows: usize,
     /// Numbers in a row.
@@ -48,7 +48,7 @@ pub struct LookupWindow {
     pub columns: usize,
 }
 
-impl EmbeddingLookup {
+impl SparseLookup {
     /// The largest window that memory has room for twice, but small enough to give every subcore one.
     pub fn preferred_window(&self, cores: &SparseCores) -> Option<LookupWindow> {
         let words = (cores.usable_bytes() / 4) as usize;
@@ -92,7 +92,7 @@ impl EmbeddingLookup {
 }
 
 /// The kernel: a table `[rows, size]` and ids `i32 [ids]` give `[ids, size]`.
-pub fn lookup(shapes: &EmbeddingLookup, window: LookupWindow, generation: Generation) -> Result<Kernel, Error> {
+pub fn lookup(shapes: &SparseLookup, window: LookupWindow, generation: Generation) -> Result<Kernel, Error> {
     let cores = SparseCores::of(generation)?;
     shapes.check(&window)?;
     let mut kernel = KernelBuilder::new("sparse_core_lookup", generation);
@@ -118,7 +118,7 @@ pub fn lookup(shapes: &EmbeddingLookup, window: LookupWindow, generation: Genera
 }
 
 struct Body {
-    shapes: EmbeddingLookup,
+    shapes: SparseLookup,
     window: LookupWindow,
     cores: SparseCores,
     table: RefId,
@@ -188,7 +188,7 @@ impl Body {
         k.start(&self.arrival(k, piece));
     }
 
-    fn numbers<'k>(&self, k: &'k Writer, piece: &Piece<'k>) -> crate::writer::Place<'k> {
+    fn numbers<'k>(&self, k: &'k Writer, piece: &Piece<'k>) -> crate::writer::MemorySlice<'k> {
         let place = (piece.slot * MOST_IDS as i32).multiple_of(MOST_IDS as u32);
         k.at(self.numbers, &[place], [self.window.ids])
     }
@@ -220,21 +220,21 @@ struct Piece<'k> {
     slot: Val<'k>,
 }
 
-fn read(request: &Request<'_>) -> Result<EmbeddingLookup, Error> {
+fn read(request: &Request<'_>) -> Result<SparseLookup, Error> {
     let [rows, size] = request.dims(KERNEL, 0)?;
     let [ids] = request.dims(KERNEL, 1)?;
     let dtype = request.operands.first().map_or(DType::F32, |spec| spec.dtype);
     if request.operands.get(1).is_none_or(|spec| spec.dtype != DType::I32) {
         return Err(Error::Shape { kernel: KERNEL, message: "ids are i32".into() });
     }
-    Ok(EmbeddingLookup { rows, size, ids, dtype })
+    Ok(SparseLookup { rows, size, ids, dtype })
 }
 
 /// A call of the kernel; where ids are not whole tiles, zeros make them so, and what they look up is cut off.
 pub(super) fn lookup_for(request: &Request<'_>, name: &str) -> Result<Program, Error> {
     let cores = SparseCores::of(request.generation)?;
     let asked = read(request)?;
-    let shapes = EmbeddingLookup { ids: asked.ids.next_multiple_of(TILE_ROWS), ..asked };
+    let shapes = SparseLookup { ids: asked.ids.next_multiple_of(TILE_ROWS), ..asked };
     let window = shapes.preferred_window(&cores).unwrap_or(LookupWindow { ids: TILE_ROWS, columns: TILE_COLUMNS });
     let kernel = lookup(&shapes, window, request.generation)?;
     let mut function = FuncBuilder::new(name);
@@ -274,8 +274,8 @@ pub(super) fn lookup_plain(request: &Request<'_>, name: &str) -> Result<Func, Er
 }
 
 /// The look-up in plain ops, a function of that name.
-pub fn decomposition(shapes: &EmbeddingLookup, name: &str) -> Result<Func, Error> {
-    let EmbeddingLookup { rows, size, ids, dtype } = *shapes;
+pub fn decomposition(shapes: &SparseLookup, name: &str) -> Result<Func, Error> {
+    let SparseLookup { rows, size, ids, dtype } = *shapes;
     let (table, out) = (tensor(dtype, [rows, size]), tensor(dtype, [ids, size]));
     function(format!(
         "func.func private @{name}(%table: {table}, %ids: tensor<{ids}xi32>) -> {out} {{

@@ -17,7 +17,7 @@ use tensor::{DType, Spec};
 use crate::composites;
 use crate::error::Error;
 use crate::kernel::Kernel;
-use norm::NormKind;
+use norm::FusedNormKind;
 
 /// Which pass a kernel is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,23 +101,25 @@ const KERNELS: &[Entry] = &[
     },
     entry(composites::PAGED_ATTENTION, Make::Kernel(paged::attention_for), paged::attention_plain),
     entry(composites::EMBEDDING_LOOKUP, Make::Program(embedding::lookup_for), embedding::lookup_plain),
-    entry(composites::RMS_NORM, Make::Kernel(|request| norm::forward_for(request, NormKind::Rms)), |request, name| {
-        norm::forward_plain(request, NormKind::Rms, name)
-    }),
+    entry(
+        composites::RMS_NORM,
+        Make::Kernel(|request| norm::forward_for(request, FusedNormKind::Rms)),
+        |request, name| norm::forward_plain(request, FusedNormKind::Rms, name),
+    ),
     entry(
         composites::RMS_NORM_BACKWARD,
-        Make::Kernel(|request| norm::backward_for(request, NormKind::Rms)),
-        |request, name| norm::backward_plain(request, NormKind::Rms, name),
+        Make::Kernel(|request| norm::backward_for(request, FusedNormKind::Rms)),
+        |request, name| norm::backward_plain(request, FusedNormKind::Rms, name),
     ),
     entry(
         composites::LAYER_NORM,
-        Make::Kernel(|request| norm::forward_for(request, NormKind::Layer)),
-        |request, name| norm::forward_plain(request, NormKind::Layer, name),
+        Make::Kernel(|request| norm::forward_for(request, FusedNormKind::Layer)),
+        |request, name| norm::forward_plain(request, FusedNormKind::Layer, name),
     ),
     entry(
         composites::LAYER_NORM_BACKWARD,
-        Make::Kernel(|request| norm::backward_for(request, NormKind::Layer)),
-        |request, name| norm::backward_plain(request, NormKind::Layer, name),
+        Make::Kernel(|request| norm::backward_for(request, FusedNormKind::Layer)),
+        |request, name| norm::backward_plain(request, FusedNormKind::Layer, name),
     ),
     entry(composites::CROSS_ENTROPY, Make::Program(cross_entropy::forward_for), cross_entropy::forward_plain),
     entry(

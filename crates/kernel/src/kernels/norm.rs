@@ -13,7 +13,7 @@ use crate::writer::Val;
 
 /// What a row is divided by, and whether its mean is taken away before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum NormKind {
+pub enum FusedNormKind {
     /// Its root mean square.
     Rms,
     /// Its standard deviation, less its mean.
@@ -24,7 +24,7 @@ pub enum NormKind {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FusedNorm {
     /// What is computed.
-    pub kind: NormKind,
+    pub kind: FusedNormKind,
     /// Rows, each normalised by itself.
     pub rows: usize,
     /// Elements of a row.
@@ -47,7 +47,7 @@ pub struct FusedNorm {
 
 impl FusedNorm {
     /// One of rows that are all of one type, with a weight and no more.
-    pub fn new(kind: NormKind, [rows, size]: [usize; 2], dtype: DType, weight: DType, epsilon: f32) -> FusedNorm {
+    pub fn new(kind: FusedNormKind, [rows, size]: [usize; 2], dtype: DType, weight: DType, epsilon: f32) -> FusedNorm {
         let (bias, residual) = (None, None);
         FusedNorm { kind, rows, size, dtype, weight, bias, gradient: dtype, residual, result: dtype, epsilon }
     }
@@ -74,8 +74,8 @@ impl FusedNorm {
 
     fn name(&self) -> &'static str {
         match self.kind {
-            NormKind::Rms => "rms_norm",
-            NormKind::Layer => "layer_norm",
+            FusedNormKind::Rms => "rms_norm",
+            FusedNormKind::Layer => "layer_norm",
         }
     }
 
@@ -93,8 +93,8 @@ impl FusedNorm {
     fn normal<'k>(&self, x: Val<'k>) -> (Val<'k>, Val<'k>) {
         let share = 1.0 / self.size as f32;
         let centred = match self.kind {
-            NormKind::Rms => x,
-            NormKind::Layer => x - x.sum(1) * share,
+            FusedNormKind::Rms => x,
+            FusedNormKind::Layer => x - x.sum(1) * share,
         };
         let inverse = ((centred * centred).sum(1) * share + self.epsilon).rsqrt();
         (centred * inverse, inverse)
@@ -137,7 +137,7 @@ pub fn backward(norm: &FusedNorm, rows: usize, generation: Generation) -> Result
     let dx = kernel.output("gradient of x", n.of(n.result), [rows, n.size], |m| vec![m.program_id(steps), m.i32(0)]);
     let total = n.row(DType::F32);
     let dweight = kernel.output("gradient of weight", total.clone(), [1, n.size], |m| vec![m.i32(0), m.i32(0)]);
-    let dbias = (n.kind == NormKind::Layer)
+    let dbias = (n.kind == FusedNormKind::Layer)
         .then(|| kernel.output("gradient of bias", total, [1, n.size], |m| vec![m.i32(0), m.i32(0)]));
     kernel.body(|k| {
         let share = 1.0 / n.size as f32;
@@ -146,8 +146,8 @@ pub fn backward(norm: &FusedNorm, rows: usize, generation: Generation) -> Result
         let dnormal = dy * k.load(weight).cast(DType::F32);
         let along = (dnormal * normal).sum(1) * share;
         let across = match n.kind {
-            NormKind::Rms => dnormal - normal * along,
-            NormKind::Layer => dnormal - dnormal.sum(1) * share - normal * along,
+            FusedNormKind::Rms => dnormal - normal * along,
+            FusedNormKind::Layer => dnormal - dnormal.sum(1) * share - normal * along,
         };
         let of_x = match residual {
             Some(residual) => across * inverse + k.load(residual).cast(DType::F32),
@@ -168,7 +168,7 @@ pub fn backward(norm: &FusedNorm, rows: usize, generation: Generation) -> Result
     })
 }
 
-fn read(request: &Request<'_>, kind: NormKind, pass: PassDirection) -> Result<(FusedNorm, usize), Error> {
+fn read(request: &Request<'_>, kind: FusedNormKind, pass: PassDirection) -> Result<(FusedNorm, usize), Error> {
     let shape = request.dims("norm", 0)?;
     let at = |n: usize| request.operands.get(n).map(|spec| spec.dtype);
     let (x, weight) = (at(0).unwrap_or(DType::F32), at(1).unwrap_or(DType::F32));
@@ -183,21 +183,21 @@ fn read(request: &Request<'_>, kind: NormKind, pass: PassDirection) -> Result<(F
     Ok((norm, request.size("block_rows").unwrap_or(block)))
 }
 
-pub(super) fn forward_for(request: &Request<'_>, kind: NormKind) -> Result<Kernel, Error> {
+pub(super) fn forward_for(request: &Request<'_>, kind: FusedNormKind) -> Result<Kernel, Error> {
     let (norm, rows) = read(request, kind, PassDirection::Forward)?;
     forward(&norm, rows, request.generation)
 }
 
-pub(super) fn backward_for(request: &Request<'_>, kind: NormKind) -> Result<Kernel, Error> {
+pub(super) fn backward_for(request: &Request<'_>, kind: FusedNormKind) -> Result<Kernel, Error> {
     let (norm, rows) = read(request, kind, PassDirection::Backward)?;
     backward(&norm, rows, request.generation)
 }
 
-pub(super) fn forward_plain(request: &Request<'_>, kind: NormKind, name: &str) -> Result<Func, Error> {
+pub(super) fn forward_plain(request: &Request<'_>, kind: FusedNormKind, name: &str) -> Result<Func, Error> {
     decomposition(&read(request, kind, PassDirection::Forward)?.0, name)
 }
 
-pub(super) fn backward_plain(request: &Request<'_>, kind: NormKind, name: &str) -> Result<Func, Error> {
+pub(super) fn backward_plain(request: &Request<'_>, kind: FusedNormKind, name: &str) -> Result<Func, Error> {
     decomposition_of_gradient(&read(request, kind, PassDirection::Backward)?.0, name)
 }
 
@@ -252,8 +252,8 @@ impl Plain {
         let Plain { wide, column, .. } = self;
         let x = tensor(norm.dtype, [norm.rows, norm.size]);
         let (centre, centred) = match norm.kind {
-            NormKind::Rms => (String::new(), "x32"),
-            NormKind::Layer => {
+            FusedNormKind::Rms => (String::new(), "x32"),
+            FusedNormKind::Layer => {
                 let mean = self.mean("mean", "x32");
                 (format!("{mean}  %centred = stablehlo.subtract %x32, %mean : {wide}\n"), "centred")
             }
@@ -312,8 +312,8 @@ pub fn decomposition_of_gradient(norm: &FusedNorm, name: &str) -> Result<Func, E
     let of = |dtype: DType| tensor(dtype, [norm.rows, norm.size]);
     let total = format!("tensor<1x{size}xf32>");
     let (centre, centred) = match norm.kind {
-        NormKind::Rms => (String::new(), "dnormal"),
-        NormKind::Layer => {
+        FusedNormKind::Rms => (String::new(), "dnormal"),
+        FusedNormKind::Layer => {
             let mean = plain.mean("dmean", "dnormal");
             (format!("{mean}  %dcentred = stablehlo.subtract %dnormal, %dmean : {wide}\n"), "dcentred")
         }
@@ -328,8 +328,8 @@ pub fn decomposition_of_gradient(norm: &FusedNorm, name: &str) -> Result<Func, E
         None => (String::new(), String::new(), "dscaled"),
     };
     let (bias, of_bias, bias_type) = match norm.kind {
-        NormKind::Rms => (String::new(), "", String::new()),
-        NormKind::Layer => (plain.total("db", "dy32"), ", %db", format!(", {total}")),
+        FusedNormKind::Rms => (String::new(), "", String::new()),
+        FusedNormKind::Layer => (plain.total("db", "dy32"), ", %db", format!(", {total}")),
     };
     let (x, weight, dy, dx) = (of(norm.dtype), tensor(norm.weight, [1, size]), of(norm.gradient), of(norm.result));
     function(format!(

@@ -314,7 +314,7 @@ impl Split {
             let is_of = |piece: &(&str, i64, i64)| piece.0 == axis.name && piece.1 >= from && piece.1 < to;
             (0..pieces.len()).filter(|&n| is_of(&pieces[n])).collect()
         };
-        let spec: gspmd::Spec = dims.iter().map(|axes| axes.iter().flat_map(of).collect()).collect();
+        let spec: gspmd::AxisSpec = dims.iter().map(|axes| axes.iter().flat_map(of).collect()).collect();
         let sizes: Vec<i64> = pieces.iter().map(|(_, _, size)| *size).collect();
         gspmd::text_of(&spec, &sizes)
     }

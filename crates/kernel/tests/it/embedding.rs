@@ -1,19 +1,19 @@
 //! Look-ups on SparseCores, interpreted, against rows taken one by one.
 
 use chips::Generation;
-use kernel::kernels::embedding::{self, EmbeddingLookup, LookupWindow};
-use kernel::{CoreKind, Error, SparseCores, interpret};
+use kernel::kernels::embedding::{self, LookupWindow, SparseLookup};
+use kernel::{Error, KernelCore, SparseCores, interpret};
 use tensor::{DType, Spec};
 
 use crate::arrays::{Numbers, literal, values};
 
 /// The look-up of random ids, some beyond either end of the table.
-fn check(shapes: EmbeddingLookup, window: Option<LookupWindow>, generation: Generation, numbers: &mut Numbers) {
+fn check(shapes: SparseLookup, window: Option<LookupWindow>, generation: Generation, numbers: &mut Numbers) {
     let cores = SparseCores::of(generation).unwrap();
     let window = window.or(shapes.preferred_window(&cores)).unwrap();
     let kernel = embedding::lookup(&shapes, window, generation).unwrap();
-    assert_eq!(kernel.core(), CoreKind::SparseCore);
-    let EmbeddingLookup { rows, size, ids, dtype } = shapes;
+    assert_eq!(kernel.core(), KernelCore::SparseCore);
+    let SparseLookup { rows, size, ids, dtype } = shapes;
     let table: Vec<f64> = (0..rows * size).map(|n| (n % 1_000_003) as f64).collect();
     let wanted: Vec<f64> = (0..ids)
         .map(|_| match numbers.below(8) {
@@ -38,7 +38,7 @@ fn rows_are_those_of_a_gather() {
         for ids in [8, 16, 264, 1000, 4096 + 8] {
             let rows = 1 + numbers.below(500);
             let dtype = if numbers.below(2) == 0 { DType::F32 } else { DType::I32 };
-            check(EmbeddingLookup { rows, size: 128, ids, dtype }, None, generation, &mut numbers);
+            check(SparseLookup { rows, size: 128, ids, dtype }, None, generation, &mut numbers);
         }
     }
 }
@@ -53,14 +53,14 @@ fn windows_of_any_size() {
         let columns = 128 * lines[numbers.below(lines.len())];
         let window = LookupWindow { ids: 8 * (1 + numbers.below(8)), columns };
         let ids = ids.next_multiple_of(window.ids);
-        let shapes = EmbeddingLookup { rows: 1 + numbers.below(60), size, ids, dtype: DType::F32 };
+        let shapes = SparseLookup { rows: 1 + numbers.below(60), size, ids, dtype: DType::F32 };
         check(shapes, Some(window), Generation::V6e, &mut numbers);
     }
 }
 
 #[test]
 fn wide_rows_come_in_parts() {
-    let shapes = EmbeddingLookup { rows: 4, size: 8192, ids: 64, dtype: DType::F32 };
+    let shapes = SparseLookup { rows: 4, size: 8192, ids: 64, dtype: DType::F32 };
     let window = shapes.preferred_window(&SparseCores::of(Generation::V6e).unwrap()).unwrap();
     assert!(window.columns < 8192 && 8192 % window.columns == 0, "{window:?}");
     check(shapes, None, Generation::V6e, &mut Numbers::new(33));
@@ -68,31 +68,29 @@ fn wide_rows_come_in_parts() {
 
 #[test]
 fn what_the_hardware_has_not_is_refused() {
-    let shapes = EmbeddingLookup { rows: 100, size: 128, ids: 64, dtype: DType::F32 };
+    let shapes = SparseLookup { rows: 100, size: 128, ids: 64, dtype: DType::F32 };
     let window = LookupWindow { ids: 8, columns: 128 };
     for generation in [Generation::V2, Generation::V3, Generation::V4, Generation::V5e] {
         let refused = embedding::lookup(&shapes, window, generation);
         assert_eq!(refused.unwrap_err(), Error::NoSparseCores(generation));
     }
-    let refused = |shapes: EmbeddingLookup, window| match embedding::lookup(&shapes, window, Generation::V6e) {
+    let refused = |shapes: SparseLookup, window| match embedding::lookup(&shapes, window, Generation::V6e) {
         Err(Error::Shape { message, .. }) => message,
         other => panic!("{other:?}"),
     };
-    assert!(refused(EmbeddingLookup { dtype: DType::BF16, ..shapes }, window).contains("32-bit"));
-    assert!(refused(EmbeddingLookup { size: 64, ..shapes }, window).contains("lines of 128"));
-    assert!(refused(EmbeddingLookup { ids: 63, ..shapes }, window).contains("tiles of 8"));
-    assert!(refused(EmbeddingLookup { rows: 0, ..shapes }, window).contains("0 rows"));
-    assert!(refused(EmbeddingLookup { rows: usize::MAX, ..shapes }, window).contains("rows"));
+    assert!(refused(SparseLookup { dtype: DType::BF16, ..shapes }, window).contains("32-bit"));
+    assert!(refused(SparseLookup { size: 64, ..shapes }, window).contains("lines of 128"));
+    assert!(refused(SparseLookup { ids: 63, ..shapes }, window).contains("tiles of 8"));
+    assert!(refused(SparseLookup { rows: 0, ..shapes }, window).contains("0 rows"));
+    assert!(refused(SparseLookup { rows: usize::MAX, ..shapes }, window).contains("rows"));
     for ids in [0, 12, 24, 136] {
-        assert!(
-            refused(EmbeddingLookup { ids: 1088, ..shapes }, LookupWindow { ids, ..window }).contains("windows of")
-        );
+        assert!(refused(SparseLookup { ids: 1088, ..shapes }, LookupWindow { ids, ..window }).contains("windows of"));
     }
     for columns in [0, 64, 256] {
         assert!(refused(shapes, LookupWindow { columns, ..window }).contains("columns"));
     }
     // Larger than the memory of a subcore.
-    let wide = EmbeddingLookup { size: 4096, ids: 1024, ..shapes };
+    let wide = SparseLookup { size: 4096, ids: 1024, ..shapes };
     let refused = embedding::lookup(&wide, LookupWindow { ids: 128, columns: 4096 }, Generation::V6e);
     assert!(matches!(refused, Err(Error::Vmem { .. })), "{refused:?}");
 }

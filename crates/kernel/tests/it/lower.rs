@@ -2,7 +2,7 @@
 
 use chips::Generation;
 use kernel::kernels::grouped::{self, Grouped, Matrices};
-use kernel::kernels::norm::{self, FusedNorm, NormKind};
+use kernel::kernels::norm::{self, FusedNorm, FusedNormKind};
 use kernel::{Error, lower};
 use tensor::DType;
 
@@ -13,7 +13,7 @@ fn program(body: &str, funcs: Vec<hlo::Func>) -> hlo::Verified {
 }
 
 fn norm() -> hlo::Func {
-    let norm = FusedNorm::new(NormKind::Rms, [64, 256], DType::BF16, DType::F32, 1e-5);
+    let norm = FusedNorm::new(FusedNormKind::Rms, [64, 256], DType::BF16, DType::F32, 1e-5);
     norm::decomposition(&norm, "plain").unwrap()
 }
 

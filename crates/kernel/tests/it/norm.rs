@@ -2,7 +2,7 @@
 
 use chips::Generation;
 use kernel::interpret;
-use kernel::kernels::norm::{self, FusedNorm, NormKind};
+use kernel::kernels::norm::{self, FusedNorm, FusedNormKind};
 use tensor::{DType, Spec};
 
 use crate::arrays::{Numbers, assert_close, values};
@@ -10,7 +10,7 @@ use crate::arrays::{Numbers, assert_close, values};
 #[test]
 fn forward_and_backward() {
     let mut numbers = Numbers::new(21);
-    for kind in [NormKind::Rms, NormKind::Layer] {
+    for kind in [FusedNormKind::Rms, FusedNormKind::Layer] {
         for (rows, size, block, dtype, tolerance) in
             [(16, 128, 8, DType::F32, 1e-5), (32, 384, 16, DType::BF16, 6e-3), (24, 100, 24, DType::F32, 1e-5)]
         {
@@ -23,7 +23,7 @@ fn forward_and_backward() {
             let (mut dw, mut db) = (vec![0.0; size], vec![0.0; size]);
             for row in 0..rows {
                 let at = row * size..(row + 1) * size;
-                let is_layer = f64::from(kind == NormKind::Layer);
+                let is_layer = f64::from(kind == FusedNormKind::Layer);
                 let mean = is_layer * xs[at.clone()].iter().sum::<f64>() / size as f64;
                 let square = xs[at.clone()].iter().map(|v| (v - mean).powi(2)).sum::<f64>() / size as f64;
                 let inverse = 1.0 / (square + 1e-5).sqrt();
@@ -51,7 +51,7 @@ fn forward_and_backward() {
             assert_eq!(results[0].dtype(), DType::F32);
             assert_close("y with a bias", &results[0], &shifted, 1e-5);
             let results = run(norm::backward(&norm, block, Generation::V5e).unwrap(), &[&x, &w, &dy]);
-            assert_eq!(results.len(), if kind == NormKind::Layer { 3 } else { 2 });
+            assert_eq!(results.len(), if kind == FusedNormKind::Layer { 3 } else { 2 });
             assert_close("dx", &results[0], &dx, tolerance);
             assert_close("dw", &results[1], &dw, 1e-5);
             if let Some(of_bias) = results.get(2) {

@@ -1,6 +1,6 @@
 //! Sharding of programs without a mesh: what `mhlo.sharding` says is held whole is split.
 
-use hlo::gspmd::{MAX_DEVICES, Tiles};
+use hlo::gspmd::{MAX_DEVICES, TileAssignment};
 use hlo::{Attr, Func, Type};
 
 use super::{FixKind, Proposal, Situation, entry, shard};
@@ -44,8 +44,8 @@ fn split_argument(func: &mut Func, index: usize, result: Option<usize>, devices:
     }
     let dims: Vec<u64> = tensor.dims.iter().map(|dim| u64::try_from(*dim).ok()).collect::<Option<_>>()?;
     let tiles = match func.input_attrs.get(index)?.get(SHARDING) {
-        Some(attr) => Tiles::read(attr.as_str()?, dims.len(), devices)?,
-        None => Tiles::whole(dims.len(), devices),
+        Some(attr) => TileAssignment::read(attr.as_str()?, dims.len(), devices)?,
+        None => TileAssignment::whole(dims.len(), devices),
     };
     let attr = Attr::string(tiles.split(&dims)?.to_string());
     func.input_attrs.get_mut(index)?.set(SHARDING, attr.clone());

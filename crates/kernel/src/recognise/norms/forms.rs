@@ -6,7 +6,7 @@ use hlo::Value;
 
 use super::algebra::{Atom, Polynomial, Spread, Term};
 use super::walk::{Source, Walk};
-use crate::kernels::norm::NormKind;
+use crate::kernels::norm::FusedNormKind;
 
 /// A number times arrays of features.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +54,7 @@ pub(super) enum Form {
 /// A norm: what a root is taken of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Norm {
-    pub(super) kind: NormKind,
+    pub(super) kind: FusedNormKind,
     pub(super) epsilon: f32,
     spread: Spread,
 }
@@ -87,7 +87,7 @@ impl Walk<'_> {
     pub(super) fn norm(&mut self, root: usize) -> Option<Norm> {
         let spread = self.algebra.spread_of_root(root)?;
         let epsilon = spread.epsilon as f32;
-        let kind = if spread.is_centred { NormKind::Layer } else { NormKind::Rms };
+        let kind = if spread.is_centred { FusedNormKind::Layer } else { FusedNormKind::Rms };
         // Rows of one number have no direction without it.
         (epsilon > 0.0 && epsilon.is_finite()).then_some(Norm { kind, epsilon, spread })
     }

@@ -14,7 +14,7 @@ use super::walk::{Source, Walk};
 use crate::call::{static_spec, tensor_type};
 use crate::composites::{LAYER_NORM, LAYER_NORM_BACKWARD, NormAttributes, RMS_NORM, RMS_NORM_BACKWARD};
 use crate::error::Error;
-use crate::kernels::norm::NormKind;
+use crate::kernels::norm::FusedNormKind;
 use crate::kernels::{self, Make, Request};
 
 /// Rows that kernels take together at least.
@@ -152,7 +152,7 @@ pub(super) fn plan(
     for (&value, form) in leaving {
         let (Form::OfBias { of, scale }, Some(total)) = (form, walk.totals.get(&value)) else { continue };
         let source = walk.fulls.get(*of).ok_or_else(unknown)?;
-        let is_its = |one: &&mut Backward| one.norm.kind == NormKind::Layer && one.of == *source;
+        let is_its = |one: &&mut Backward| one.norm.kind == FusedNormKind::Layer && one.of == *source;
         if let Some(one) = backward.iter_mut().find(is_its) {
             one.of_bias.push(Given { value, layout: total.layout.clone(), scale: scale.clone() });
         }
@@ -190,7 +190,7 @@ impl Plan {
     pub(super) fn found(&self) -> FoundNorm {
         let kinds = self.forward.iter().map(|one| one.norm.kind).chain(self.backward.iter().map(|one| one.norm.kind));
         let kind = match kinds.into_iter().next() {
-            Some(NormKind::Layer) => "layer norm",
+            Some(FusedNormKind::Layer) => "layer norm",
             _ => "RMS norm",
         };
         FoundNorm {
@@ -237,15 +237,15 @@ impl Plan {
 
 fn forward_name(norm: &Norm) -> &'static str {
     match norm.kind {
-        NormKind::Rms => RMS_NORM,
-        NormKind::Layer => LAYER_NORM,
+        FusedNormKind::Rms => RMS_NORM,
+        FusedNormKind::Layer => LAYER_NORM,
     }
 }
 
 fn backward_name(norm: &Norm) -> &'static str {
     match norm.kind {
-        NormKind::Rms => RMS_NORM_BACKWARD,
-        NormKind::Layer => LAYER_NORM_BACKWARD,
+        FusedNormKind::Rms => RMS_NORM_BACKWARD,
+        FusedNormKind::Layer => LAYER_NORM_BACKWARD,
     }
 }
 

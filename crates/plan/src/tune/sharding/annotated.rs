@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use compile::Program;
 use hlo::dims::AxisRef;
-use hlo::gspmd::{self, MAX_DEVICES, Tiles};
+use hlo::gspmd::{self, MAX_DEVICES, TileAssignment};
 use hlo::sdy::{DimensionSharding, MeshRef, SdyAttr, TensorSharding};
 use hlo::{Attr, Attrs, Func, Module, NewOp, OpKind, OpName, Type};
 
@@ -13,7 +13,7 @@ const SHARDY: &str = "sdy.sharding";
 /// Names and sizes of a mesh's axes, major to minor.
 pub(in crate::tune) type MeshAxes = Vec<(String, i64)>;
 
-pub(super) use hlo::gspmd::Spec;
+pub(super) use hlo::gspmd::AxisSpec;
 
 /// Who reads the annotations.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +29,9 @@ pub(super) struct Annotated {
     /// Names and sizes, major to minor. Axes of GSPMD have no names, and get some.
     pub(super) axes: MeshAxes,
     /// Of each argument; `None` where the program says nothing.
-    pub(super) arguments: Vec<Option<Spec>>,
+    pub(super) arguments: Vec<Option<AxisSpec>>,
     /// Of each result.
-    pub(super) results: Vec<Option<Spec>>,
+    pub(super) results: Vec<Option<AxisSpec>>,
     partitioner: Partitioner,
 }
 
@@ -44,7 +44,8 @@ impl Annotated {
             return Err("the program is for one device".into());
         }
         let annotated = if program.uses_shardy() { shardy(module, func)? } else { gspmd(program, func, mesh)? };
-        let is_split = |spec: &Option<Spec>| spec.as_ref().is_some_and(|spec| spec.iter().any(|axes| !axes.is_empty()));
+        let is_split =
+            |spec: &Option<AxisSpec>| spec.as_ref().is_some_and(|spec| spec.iter().any(|axes| !axes.is_empty()));
         if !annotated.arguments.iter().any(is_split) {
             return Err("no argument is split over a mesh".into());
         }
@@ -57,7 +58,7 @@ impl Annotated {
     }
 
     /// As `PartitionSpec` of JAX.
-    pub(super) fn partition_spec(&self, spec: &Spec) -> String {
+    pub(super) fn partition_spec(&self, spec: &AxisSpec) -> String {
         let name = |axis: &usize| format!("'{}'", self.axes.get(*axis).map_or("?", |(name, _)| name));
         let one = |axes: &Vec<usize>| match axes.as_slice() {
             [] => "None".to_string(),
@@ -74,7 +75,7 @@ impl Annotated {
     }
 
     /// The attribute that says so.
-    fn attribute(&self, spec: &Spec) -> (&'static str, Attr) {
+    fn attribute(&self, spec: &AxisSpec) -> (&'static str, Attr) {
         match &self.partitioner {
             Partitioner::Gspmd => (gspmd::SHARDING, Attr::string(gspmd::text_of(spec, &self.sizes()))),
             Partitioner::Shardy(mesh) => {
@@ -99,13 +100,13 @@ impl Annotated {
     }
 
     /// Writes a sharding into the attributes of an argument or result.
-    pub(super) fn set(&self, attrs: &mut Attrs, spec: &Spec) {
+    pub(super) fn set(&self, attrs: &mut Attrs, spec: &AxisSpec) {
         let (name, attr) = self.attribute(spec);
         attrs.set(name, attr);
     }
 
     /// The op that gives a value this sharding, without its operand and result.
-    pub(super) fn constraint(&self, spec: &Spec) -> NewOp {
+    pub(super) fn constraint(&self, spec: &AxisSpec) -> NewOp {
         let (name, attr) = self.attribute(spec);
         match self.partitioner {
             Partitioner::Shardy(_) => {
@@ -166,7 +167,7 @@ impl Annotated {
         let devices = before.iter().product::<i64>().unsigned_abs();
         let rewrite = |attrs: &mut Attrs, ty: &Type| -> Result<(), String> {
             let Some(text) = attrs.get(gspmd::SHARDING).and_then(Attr::as_str) else { return Ok(()) };
-            let spec = ty.as_tensor().and_then(|ty| Tiles::read(text, ty.rank(), devices));
+            let spec = ty.as_tensor().and_then(|ty| TileAssignment::read(text, ty.rank(), devices));
             let spec = spec.and_then(|tiles| gspmd::spec_of(&tiles, before));
             let spec = spec.ok_or_else(|| format!("the sharding {text} is of another kind"))?;
             self.check(ty, &spec)?;
@@ -190,7 +191,7 @@ impl Annotated {
     }
 
     /// Refuses a sharding that does not split a value evenly: JAX takes no such arguments.
-    pub(super) fn check(&self, ty: &Type, spec: &Spec) -> Result<(), String> {
+    pub(super) fn check(&self, ty: &Type, spec: &AxisSpec) -> Result<(), String> {
         let tensor = ty.as_tensor().filter(|tensor| tensor.rank() == spec.len());
         let tensor = tensor.ok_or_else(|| format!("{ty} has other dimensions"))?;
         for (size, axes) in tensor.dims.iter().zip(spec) {
@@ -208,7 +209,7 @@ impl Annotated {
         axes.iter().map(size).fold(1, i64::saturating_mul)
     }
 
-    fn spec(&self, sharding: &TensorSharding, mesh: &str) -> Option<Spec> {
+    fn spec(&self, sharding: &TensorSharding, mesh: &str) -> Option<AxisSpec> {
         if sharding.mesh != MeshRef::Symbol(mesh.to_string()) || !sharding.unreduced.is_empty() {
             return None;
         }
@@ -257,7 +258,7 @@ fn gspmd(program: &Program, func: &Func, mesh: Option<&MeshAxes>) -> Result<Anno
     if devices > MAX_DEVICES {
         return Err("there are too many devices".into());
     }
-    let read = |attrs: Option<&Attrs>, ty: &Type| -> Result<Option<Tiles>, String> {
+    let read = |attrs: Option<&Attrs>, ty: &Type| -> Result<Option<TileAssignment>, String> {
         let Some(attrs) = attrs else { return Ok(None) };
         gspmd::read(attrs, ty, devices).map_err(|text| format!("the sharding {text} is of another kind"))
     };
@@ -268,8 +269,9 @@ fn gspmd(program: &Program, func: &Func, mesh: Option<&MeshAxes>) -> Result<Anno
     let axes = mesh.cloned().or_else(|| gspmd::mesh_axes(program.module(), devices));
     let axes: MeshAxes = axes.ok_or("the shardings are not those of one mesh in its natural order")?;
     let sizes: Vec<i64> = axes.iter().map(|(_, size)| *size).collect();
-    let specs = |ports: Vec<Option<Tiles>>| -> Result<Vec<Option<Spec>>, String> {
-        let spec = |tiles: Tiles| gspmd::spec_of(&tiles, &sizes).ok_or("the shardings are not those of one mesh");
+    let specs = |ports: Vec<Option<TileAssignment>>| -> Result<Vec<Option<AxisSpec>>, String> {
+        let spec =
+            |tiles: TileAssignment| gspmd::spec_of(&tiles, &sizes).ok_or("the shardings are not those of one mesh");
         ports.into_iter().map(|port| port.map(spec).transpose().map_err(str::to_string)).collect()
     };
     Ok(Annotated { arguments: specs(arguments)?, results: specs(results)?, axes, partitioner: Partitioner::Gspmd })

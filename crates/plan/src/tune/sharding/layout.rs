@@ -5,7 +5,7 @@ use compile::Program;
 use compile::optimize::inlined_but_kernels;
 use hlo::{Func, Type};
 
-use super::annotated::{Annotated, MeshAxes, Spec};
+use super::annotated::{Annotated, AxisSpec, MeshAxes};
 use crate::error::Error;
 use crate::memory::{BufferClass, ProgramArgument, arguments};
 use crate::search::flow::{Flow, Use, UseKind};
@@ -28,8 +28,8 @@ pub(super) struct Layout {
     from: MeshAxes,
     /// Devices along each axis.
     sizes: Vec<i64>,
-    arguments: Vec<(usize, Spec)>,
-    results: Vec<(usize, Spec)>,
+    arguments: Vec<(usize, AxisSpec)>,
+    results: Vec<(usize, AxisSpec)>,
     /// Axes over which the weights among the arguments are gathered where they are read.
     gathered: Vec<usize>,
 }
@@ -87,7 +87,7 @@ impl Ground {
                 (false, "") => mesh.clone(),
                 (false, what) => format!("{mesh}, {what}"),
             };
-            let mut add = |name: String, reason, specs: Vec<(usize, Spec)>, gathered: &[usize]| {
+            let mut add = |name: String, reason, specs: Vec<(usize, AxisSpec)>, gathered: &[usize]| {
                 if is_given && specs.is_empty() {
                     return;
                 }
@@ -123,7 +123,7 @@ impl Ground {
     /// Each group of equal weights with a tensor-parallel axis on another dimension, or on none.
     pub(super) fn groups(&self) -> Vec<Layout> {
         let tensor = self.tensor_axes();
-        let mut groups: Vec<(u64, &Type, Spec, Vec<usize>)> = Vec::new();
+        let mut groups: Vec<(u64, &Type, AxisSpec, Vec<usize>)> = Vec::new();
         for (n, argument) in self.arguments.iter().enumerate().filter(|(_, argument)| is_state(argument)) {
             let Some(ty) = self.types.get(n) else { continue };
             let bytes = crate::search::argument_bytes(ty);
@@ -143,7 +143,7 @@ impl Ground {
         let mut all = Vec::new();
         for (_, ty, spec, members) in groups.into_iter().take(MOST_GROUPS) {
             for &axis in &tensor {
-                let without: Spec =
+                let without: AxisSpec =
                     spec.iter().map(|axes| axes.iter().copied().filter(|other| *other != axis).collect()).collect();
                 let mut others = vec![without.clone()];
                 for dim in (0..without.len()).filter(|dim| !self.is_stepped(members[0], *dim)) {
@@ -155,8 +155,8 @@ impl Ground {
                     if self.annotated.check(ty, &other).is_err() {
                         continue;
                     }
-                    let arguments: Vec<(usize, Spec)> = members.iter().map(|n| (*n, other.clone())).collect();
-                    let spelled = |spec: &Spec| self.annotated.partition_spec(spec);
+                    let arguments: Vec<(usize, AxisSpec)> = members.iter().map(|n| (*n, other.clone())).collect();
+                    let spelled = |spec: &AxisSpec| self.annotated.partition_spec(spec);
                     all.push(Layout {
                         name: format!("{} arrays {ty}: {} for {}", members.len(), spelled(&other), spelled(&spec)),
                         reason: TENSOR,
@@ -183,7 +183,7 @@ impl Ground {
         axes
     }
 
-    pub(super) fn spec(&self, argument: usize) -> Spec {
+    pub(super) fn spec(&self, argument: usize) -> AxisSpec {
         let rank = self.types.get(argument).and_then(Type::as_tensor).map_or(0, |ty| ty.rank());
         self.annotated.arguments.get(argument).cloned().flatten().unwrap_or_else(|| vec![Vec::new(); rank])
     }
@@ -193,8 +193,8 @@ impl Ground {
     }
 
     /// Results that take the place of arguments are split as these.
-    fn results_of(&self, specs: &[(usize, Spec)]) -> Vec<(usize, Spec)> {
-        let of = |(n, spec): &(usize, Spec)| {
+    fn results_of(&self, specs: &[(usize, AxisSpec)]) -> Vec<(usize, AxisSpec)> {
+        let of = |(n, spec): &(usize, AxisSpec)| {
             let result = self.arguments.get(*n)?.replaced_by?;
             (self.outputs.get(result) == self.types.get(*n)).then(|| (result, spec.clone()))
         };
@@ -203,7 +203,7 @@ impl Ground {
 
     /// Large arrays of some classes, split over the axes of the batch that they do not use yet: along a dimension that nothing splits
     /// if there is one, and the largest of these.
-    fn split_over_data(&self, annotated: &Annotated, classes: &[BufferClass]) -> Vec<(usize, Spec)> {
+    fn split_over_data(&self, annotated: &Annotated, classes: &[BufferClass]) -> Vec<(usize, AxisSpec)> {
         let mut all = Vec::new();
         for (n, argument) in self.arguments.iter().enumerate() {
             let Some(tensor) = self.types.get(n).and_then(Type::as_tensor) else { continue };
@@ -233,14 +233,14 @@ impl Ground {
     }
 
     /// Weights that are split over the axes of the batch, as they are.
-    fn split_weights(&self) -> Vec<(usize, Spec)> {
+    fn split_weights(&self) -> Vec<(usize, AxisSpec)> {
         let is_weight = |n: &usize| self.arguments.get(*n).is_some_and(|it| it.class == BufferClass::Parameters);
         let all = (0..self.arguments.len()).filter(is_weight).map(|n| (n, self.spec(n)));
         all.filter(|(_, spec)| spec.iter().flatten().any(|axis| self.data.contains(axis))).collect()
     }
 
     /// Weights and their state without the axes of the batch.
-    fn whole_along_data(&self) -> Vec<(usize, Spec)> {
+    fn whole_along_data(&self) -> Vec<(usize, AxisSpec)> {
         let mut all = Vec::new();
         for (n, argument) in self.arguments.iter().enumerate() {
             let spec = self.spec(n);
@@ -256,7 +256,7 @@ impl Ground {
 
     /// Whether all arguments and results split evenly.
     fn divides(&self, annotated: &Annotated, layout: &Layout) -> bool {
-        let all = |types: &[Type], given: &[Option<Spec>], new: &[(usize, Spec)]| {
+        let all = |types: &[Type], given: &[Option<AxisSpec>], new: &[(usize, AxisSpec)]| {
             types.iter().enumerate().all(|(n, ty)| {
                 let new = new.iter().find(|(at, _)| *at == n).map(|(_, spec)| spec);
                 let spec = new.or_else(|| given.get(n).and_then(Option::as_ref));
@@ -350,7 +350,7 @@ pub(super) fn apply(program: &Program, layout: &Layout) -> Attempt {
         sum_rows_in_place(func, &looked_up, constraint);
         func.renumber();
     }
-    let is_new = |(n, spec): &&(usize, Spec)| annotated.arguments.get(*n).cloned().flatten().as_ref() != Some(spec);
+    let is_new = |(n, spec): &&(usize, AxisSpec)| annotated.arguments.get(*n).cloned().flatten().as_ref() != Some(spec);
     let changed = layout.arguments.iter().filter(is_new).count();
     let mut detail = format!("{changed} arguments are split in another way");
     if !layout.gathered.is_empty() {

@@ -18,7 +18,7 @@ use super::{Search, TuneMeasure, TuneOutcome, TuneTrial, record};
 use crate::error::Error;
 use crate::memory::arguments;
 pub(super) use annotated::MeshAxes;
-use annotated::{Annotated, Spec};
+use annotated::{Annotated, AxisSpec};
 use layout::{Ground, Layout, apply};
 
 /// Tries other meshes and layouts, best first, then other dimensions for groups of weights.
@@ -111,11 +111,11 @@ pub(super) fn changes(
     let mesh = (old.axes != new.axes).then(|| TuneMesh { before: old.mesh_name(), after: new.mesh_name() });
     let types = after.module().entry().map_or(&[][..], |func| &func.inputs);
     let names = arguments(after.module());
-    let spelled = |annotated: &Annotated, spec: &Option<Spec>| {
+    let spelled = |annotated: &Annotated, spec: &Option<AxisSpec>| {
         spec.as_ref().map_or_else(String::new, |spec| annotated.partition_spec(spec))
     };
     // An axis of one device splits nothing, and GSPMD does not write it.
-    let real = |spec: &Option<Spec>| -> Option<Spec> {
+    let real = |spec: &Option<AxisSpec>| -> Option<AxisSpec> {
         let real = |axes: &Vec<usize>| axes.iter().copied().filter(|axis| new.parts(&[*axis]) > 1).collect();
         spec.as_ref().map(|spec| spec.iter().map(real).collect())
     };

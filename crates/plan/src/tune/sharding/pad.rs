@@ -7,7 +7,7 @@ use compile::Program;
 use compile::optimize::inlined_but_kernels;
 use hlo::{Attr, Attrs, Dense, Func, NewOp, OpId, OpKind, OpName, Region, TensorType, Type, Value};
 
-use super::annotated::{Annotated, MeshAxes, Spec};
+use super::annotated::{Annotated, AxisSpec, MeshAxes};
 use super::layout::Ground;
 use crate::memory::BufferClass;
 use crate::search::argument_bytes;
@@ -96,7 +96,7 @@ fn pad(func: &mut Func, annotated: &Annotated, padding: &Padding, (size, padded)
     let flow = Flow::of(func);
     let given = annotated.arguments.get(padding.argument).cloned().flatten();
     let rank = func.inputs[padding.argument].as_tensor().map_or(0, |ty| ty.rank());
-    let given: Spec = given.unwrap_or_else(|| vec![Vec::new(); rank]);
+    let given: AxisSpec = given.unwrap_or_else(|| vec![Vec::new(); rank]);
     // Where the weight itself is read: the operand, and what each of its dimensions is.
     let reads: Vec<(OpId, usize, Vec<Option<usize>>)> = (flow.uses.iter())
         .filter(|site| site.kind == UseKind::Matmul && site.origin.argument == padding.argument)
@@ -128,7 +128,7 @@ fn pad(func: &mut Func, annotated: &Annotated, padding: &Padding, (size, padded)
                         (false, Some(origin)) => given.get(*origin).cloned().unwrap_or_default(),
                         (false, None) => Vec::new(),
                     };
-                    let spec: Spec = dims.iter().enumerate().map(of).collect();
+                    let spec: AxisSpec = dims.iter().enumerate().map(of).collect();
                     value = constrained(func, region, id, value, annotated.constraint(&spec));
                 }
                 func.op_mut(id).operands[operand] = value;
