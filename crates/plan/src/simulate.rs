@@ -401,7 +401,7 @@ impl<'a> Program<'a> {
         if !is_caller {
             let is_work = work.traffic.read.hbm + work.traffic.written.hbm > 0.0 || !work.matmuls.is_empty();
             let lookup_s = match runs_on {
-                RunsOn::SparseCores => self.machine.lookup_s(self.module, at, &work),
+                RunsOn::SparseCores => self.machine.lookup_s(self.module, at),
                 RunsOn::TensorCore => None,
             };
             sum.seconds = match lookup_s {
