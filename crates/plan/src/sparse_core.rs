@@ -24,7 +24,7 @@ const START_S: f64 = 5e-6;
 /// Rows that an instruction looks up on SparseCores, and the bytes of each; `None` for all but our kernel.
 fn looked_up(module: &HloModule, id: InstructionId) -> Option<(f64, f64)> {
     let instruction = module.instruction(id);
-    if instruction.opcode() != Opcode::CustomCall || !is_lookup(module, id) {
+    if *instruction.opcode() != Opcode::CustomCall || !is_lookup(module, id) {
         return None;
     }
     let result = instruction.shape().leaves().next()?;
