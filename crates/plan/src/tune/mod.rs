@@ -385,7 +385,7 @@ impl Search<'_, '_> {
     }
 
     /// A sharding of a program, with attention kernels where the best program has them.
-    fn laid_out(&self, program: &Program, apply: &dyn Fn(&Program) -> Attempt) -> Attempt {
+    fn resharded(&self, program: &Program, apply: &dyn Fn(&Program) -> Attempt) -> Attempt {
         let changed = apply(program)?;
         match (changed, &self.base) {
             (Ok(changed), Some(_)) => with_attention(changed, &self.setting()),
@@ -408,9 +408,9 @@ impl Search<'_, '_> {
         };
         let outcome = self.try_change_of(&base, (name, reason, Exact::Rounding), &with_kernels)?;
         if outcome == TuneOutcome::Kept {
-            let laid_out =
+            let resharded =
                 |program: Program| Ok::<_, Error>(apply(&program)?.map_or(program, |changed| changed.program));
-            self.base = Some(Base { program: laid_out(base.program)?, compared: laid_out(base.compared)? });
+            self.base = Some(Base { program: resharded(base.program)?, compared: resharded(base.compared)? });
         }
         Ok(outcome)
     }

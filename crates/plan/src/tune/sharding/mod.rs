@@ -36,7 +36,7 @@ pub(super) fn search(search: &mut Search<'_, '_>) -> Result<(), Error> {
     for layout in ground.layouts() {
         let mut measure = None;
         if !search.is_over()
-            && let Ok(changed) = search.laid_out(search.unkernelled(), &|program| apply(program, &layout))?
+            && let Ok(changed) = search.resharded(search.unkernelled(), &|program| apply(program, &layout))?
         {
             (search.driver.progress)(&format!("trying: {}", layout.name));
             measure = search.compiled(&changed.program, &BTreeMap::new())?.ok();
