@@ -10,6 +10,7 @@ use std::time::Duration;
 use runtime::Backend;
 use runtime::config::{Config, Mode, Target};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use tensor::{DType, Literal, Spec};
 use testkit::{StoreKind, StoreServer, skip};
 use trace::Tensor;
@@ -241,12 +242,18 @@ fn one_slow_process() {
             }
         });
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let before = steps(&all[0].1).unwrap();
-            wait_for("slow steps", || steps(&all[0].1).filter(|done| *done > before + SOME));
-            finds(&bench, "run", "straggler")
+            // How many slow steps it takes depends on what else this machine does.
+            wait_for("the straggler", || {
+                let (_, _, record) = diagnosed(&bench, "run");
+                let named = |issue: &&Value| {
+                    let what = issue["what"].as_str().unwrap_or_default();
+                    issue["kind"] == "straggler" && what.starts_with("process 2 on ")
+                };
+                record["issues"].as_array().unwrap().iter().find(named).cloned()
+            })
         }));
         is_over.store(true, Ordering::Relaxed);
-        let issue = found.unwrap();
-        assert!(issue["what"].as_str().unwrap().starts_with("process 2 on "), "{issue:#}");
+        let issue = found.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        assert!(!issue["remedy"].as_str().unwrap().is_empty(), "{issue:#}");
     });
 }
