@@ -14,4 +14,5 @@ mod metadata;
 mod optimize;
 mod pools;
 mod processes;
+mod recognised;
 mod together;

@@ -624,7 +624,7 @@ impl<'a, 'b> Walk<'a, 'b> {
 
     /// What the gradient of a mask is part of: followed until slots are summed over.
     fn gradient(&mut self, op: &Op) -> Option<()> {
-        let kind = op.kind()?;
+        let kind = op.kind().filter(|_| op.num_results == 1)?;
         let side = op.operands.iter().position(|operand| self.tracked.contains(operand))?;
         let layout = self.proof.given.get(&op.operands[side])?.clone();
         let dims = self.proof.dims(op.first_result)?;
