@@ -14,7 +14,7 @@ use super::manual::Placed;
 use super::operands::{gradient_of_mean, mean_of_values, operands};
 use super::plan::{Pass, Plan};
 use super::site::{Given, Part, Side, Site};
-use super::write::{Decompositions, Order, Writer};
+use super::write::{Decompositions, Writer};
 use crate::call::static_spec;
 use crate::composites::{FLASH, FLASH_BACKWARD, FlashAttributes};
 use crate::error::Error;
@@ -45,16 +45,6 @@ impl Plan {
         let causal = a.causality == Causality::Causal;
         let density = a.mask.and_then(|mask| mask.density);
         FlashAttributes { causal, window: a.window, scale: a.scale, density }.to_attrs()
-    }
-
-    /// Axes and real length of a result.
-    fn order(&self, part: Part) -> (&Order, usize) {
-        match part {
-            Part::Output => (&self.out_order, self.lengths.0),
-            Part::OfQueries => (&self.q_order, self.lengths.0),
-            Part::OfKeys => (&self.kv_order, self.lengths.1),
-            Part::OfValues => (&self.v_order, self.lengths.1),
-        }
     }
 
     fn given(&self, pass: Pass) -> impl Iterator<Item = &Given> {

@@ -6,7 +6,7 @@ use tensor::DType;
 
 use super::conditions::{Conditions, conditions};
 use super::devices::{DeviceMesh, Split};
-use super::layout::Label;
+use super::layout::{Label, Layout};
 use super::mask::Visible;
 use super::operands::flash_mask;
 use super::ops::{Ops, is_default_precision};
@@ -40,6 +40,35 @@ impl Plan {
     /// How many matmuls of the backward pass it replaces.
     pub(super) fn has_backward(&self) -> bool {
         self.backward.is_some()
+    }
+
+    /// Axes and real length of a result.
+    pub(super) fn order(&self, part: Part) -> (&Order, usize) {
+        match part {
+            Part::Output => (&self.out_order, self.lengths.0),
+            Part::OfQueries => (&self.q_order, self.lengths.0),
+            Part::OfKeys => (&self.kv_order, self.lengths.1),
+            Part::OfValues => (&self.v_order, self.lengths.1),
+        }
+    }
+
+    /// Whether every array that the kernels read or give has just the axes that they have for it. A gradient whose own matmul is not
+    /// there may have others.
+    fn knows_all_axes(&self) -> bool {
+        let labels = &self.site.labels;
+        let are_equal = |layout: &Layout, order: &Order| {
+            let (mut have, mut want) = (labels.flat(layout), order.concat());
+            have.sort_unstable();
+            want.sort_unstable();
+            have == want
+        };
+        let has =
+            |side: Side, order: &Order| self.site.sides.get(&side).is_some_and(|(_, layout)| are_equal(layout, order));
+        has(Side::Queries, &self.q_order)
+            && has(Side::Keys, &self.kv_order)
+            && has(Side::Values, &self.v_order)
+            && (self.backward.is_none() || has(Side::Gradient, &self.out_order))
+            && self.site.given.iter().all(|given| are_equal(&given.layout, self.order(given.part).0))
     }
 
     pub(super) fn describe(&self) -> String {
@@ -131,7 +160,7 @@ pub(super) fn plan(
     if has_backward {
         takes(&attention, PassDirection::Backward, generation)?;
     }
-    Ok(Plan {
+    let plan = Plan {
         attention,
         conditions: found,
         mask_order,
@@ -144,7 +173,8 @@ pub(super) fn plan(
         backward: backward.map(|backward| ops.order[backward]),
         split,
         site,
-    })
+    };
+    if plan.knows_all_axes() { Ok(plan) } else { Err("axes of an array of the attention are not known".into()) }
 }
 
 /// Lengths that are padded at least.

@@ -440,9 +440,12 @@ impl Search<'_, '_> {
         apply: &dyn Fn(&Program) -> Attempt,
         trial: &mut TuneTrial,
     ) -> Result<(TuneOutcome, String), Error> {
-        let changed = match apply(&from.program)? {
-            Ok(changed) => changed,
-            Err(reason) => return Ok((TuneOutcome::Nothing, reason)),
+        let changed = match apply(&from.program) {
+            Ok(Ok(changed)) => changed,
+            Ok(Err(reason)) => return Ok((TuneOutcome::Nothing, reason)),
+            // One change that cannot be written does not end the search.
+            Err(Error::Kernel(error)) => return Ok((TuneOutcome::Refused, error.to_string())),
+            Err(error) => return Err(error),
         };
         let Changed { program, mut detail } = changed;
         let measure = match self.compiled(&program, &self.flags.clone())? {

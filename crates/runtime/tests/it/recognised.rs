@@ -6,29 +6,30 @@ use std::sync::Arc;
 
 use chips::Generation;
 use compile::Program;
-use compile::optimize::Level;
 use hlo::Verified;
 use kernel::{LossForm, recognise, recognise_experts, recognise_lookups, recognise_losses, recognise_norms};
 use runtime::Backend;
 use runtime::config::{Config, Mode, Target};
 use runtime::optimize::compare_programs;
-use tensor::{DType, Literal, encode_float};
+use tensor::{Literal, encode_float};
 use testkit::{Random, repository};
 
 /// Changed programs that are read.
 const CHANGED: usize = 160;
 /// Rewritten ones that are run: one of so many.
 const RUN_EVERY: usize = 8;
-/// Results that may move by as much as another order of additions moves them, in f32.
+/// Another order of additions moves results by no more, as a share of the largest.
 const ROUNDING: f64 = 1e-3;
 
 const UNARY: &[&str] = &["negate", "exponential", "tanh", "abs", "sqrt", "rsqrt", "logistic", "log", "sine"];
-const BINARY: &[&str] = &["add", "subtract", "multiply", "divide", "maximum", "minimum"];
+const BINARY: &[&str] = &["add", "subtract", "multiply", "maximum", "minimum", "divide"];
+/// What others do not become: near zero results would hang on rounding.
+const STEEP: &[&str] = &["sqrt", "rsqrt", "log", "divide"];
 const DIRECTIONS: &[&str] = &["EQ", "NE", "LT", "LE", "GT", "GE"];
 const NUMBERS: &[&str] =
     &["0.0", "1.0", "-1.0", "2.0", "0.5", "1.0e-6", "-1.0e9", "0", "1", "2", "-1", "true", "false"];
 
-/// A program by lines, and whether its results are numbers as good as f32.
+/// A program by lines, in f32: what is left of rounding tells no right result from a wrong one.
 struct Seed {
     name: String,
     lines: Vec<String>,
@@ -40,7 +41,7 @@ fn seeds() -> Vec<Seed> {
     let mut paths: Vec<_> = files.into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     let seed = |path: &std::path::PathBuf| {
-        let text = std::fs::read_to_string(path).unwrap();
+        let text = std::fs::read_to_string(path).unwrap().replace("bf16", "f32");
         let name = path.file_stem().unwrap().to_str().unwrap().to_string();
         Seed { name, lines: text.lines().map(str::to_string).collect() }
     };
@@ -89,7 +90,8 @@ fn change(lines: &mut [String], random: &mut Random) -> Option<()> {
             let (from, to) = words(&line, |word| kind(word).is_some()).into_iter().next()?;
             let old = kind(&line[from..to])?;
             let group = [UNARY, BINARY].into_iter().find(|group| group.contains(&old.as_str()))?;
-            with(&line, (from, to), &format!("stablehlo.{}", pick(random, group)?))
+            let others: Vec<&str> = group.iter().copied().filter(|kind| !STEEP.contains(kind)).collect();
+            with(&line, (from, to), &format!("stablehlo.{}", pick(random, &others)?))
         }
         1 => {
             // A value that is defined a few lines before, or an argument of the function.
@@ -194,14 +196,9 @@ fn samples(program: &Program, random: &mut Random) -> Vec<Arc<Literal>> {
 fn compare(backend: &Backend, before: &Program, after: &Program, random: &mut Random) -> Result<(), String> {
     let samples = samples(before, random);
     let moved = compare_programs(backend, before, after, &samples).map_err(|error| error.to_string())?;
-    let is_narrow =
-        before.module().funcs.iter().flat_map(|func| &func.values).any(|value| {
-            value.ty.as_tensor().and_then(|ty| ty.element.plain()).is_some_and(|dtype| dtype == DType::BF16)
-        });
     for (n, result) in moved.iter().enumerate().filter(|(_, result)| result.is_finite) {
-        let tolerance = if is_narrow { Level::Balanced.tolerance_at(result.sensitivity) } else { ROUNDING };
-        if !(result.deviation <= tolerance) {
-            return Err(format!("result {n} moves by {:.1e}, {tolerance:.1e} are allowed", result.deviation));
+        if result.deviation.is_nan() || result.deviation > ROUNDING {
+            return Err(format!("result {n} moves by {:.1e}", result.deviation));
         }
     }
     Ok(())
