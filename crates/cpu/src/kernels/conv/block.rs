@@ -1,5 +1,7 @@
 //! The register block of a convolution: rows of outputs by a panel of features, summed over runs of the window.
 #![allow(unsafe_code)]
+// Rows and columns are indices into several arrays at once; iterators over them are left as calls by builds that optimise less.
+#![allow(clippy::needless_range_loop)]
 
 use super::super::machine::Machine;
 
@@ -131,12 +133,22 @@ impl Number for i32 {
     }
 }
 
-/// Rows and columns of the block that the compiler lays out.
+/// Rows of the block that the compiler lays out.
 const ROWS: usize = 4;
-const COLS: usize = 16;
+/// Its columns with AVX2 or AVX-512.
+#[cfg(target_arch = "x86_64")]
+const WIDE_COLS: usize = 16;
+/// Its columns of four and of eight bytes with what every machine has: x86-64 has 16 registers of 16 bytes, of which eight are the
+/// block; others have twice as many.
+const COLS_OF_4: usize = if cfg!(target_arch = "x86_64") { 8 } else { 16 };
+const COLS_OF_8: usize = COLS_OF_4 / 2;
 
-const PORTABLE_I32: Kernel<i32> =
-    Kernel { rows: ROWS, cols: COLS, multiply: block::<i32, false>, channels: lines::<i32, false>, exchange };
+const PORTABLE_I32: Kernel<i32> = portable::<i32, false, COLS_OF_4>();
+
+/// The block with what every machine has.
+const fn portable<T: Number, const FUSED: bool, const COLS: usize>() -> Kernel<T> {
+    Kernel { rows: ROWS, cols: COLS, multiply: block::<T, FUSED, COLS>, channels: lines::<T, FUSED, COLS>, exchange }
+}
 
 fn kernel_f32(machine: &Machine) -> Kernel<f32> {
     #[cfg(target_arch = "x86_64")]
@@ -149,33 +161,22 @@ fn kernel_f32(machine: &Machine) -> Kernel<f32> {
         }
     }
     let _ = machine;
-    Kernel { rows: ROWS, cols: COLS, multiply: block::<f32, FUSED>, channels: lines::<f32, FUSED>, exchange }
+    portable::<f32, FUSED, COLS_OF_4>()
 }
 
 fn kernel_f64(machine: &Machine) -> Kernel<f64> {
     #[cfg(target_arch = "x86_64")]
     {
+        let wide = portable::<f64, FUSED, WIDE_COLS>();
         if machine.avx512 {
-            return Kernel {
-                rows: ROWS,
-                cols: COLS,
-                multiply: block_avx512::<f64>,
-                channels: lines_avx512::<f64>,
-                exchange,
-            };
+            return Kernel { multiply: block_avx512::<f64>, channels: lines_avx512::<f64>, ..wide };
         }
         if machine.avx2 {
-            return Kernel {
-                rows: ROWS,
-                cols: COLS,
-                multiply: block_avx2::<f64>,
-                channels: lines_avx2::<f64>,
-                exchange,
-            };
+            return Kernel { multiply: block_avx2::<f64>, channels: lines_avx2::<f64>, ..wide };
         }
     }
     let _ = machine;
-    Kernel { rows: ROWS, cols: COLS, multiply: block::<f64, FUSED>, channels: lines::<f64, FUSED>, exchange }
+    portable::<f64, FUSED, COLS_OF_8>()
 }
 
 /// Whether the plain instruction set multiplies and adds in one.
@@ -187,13 +188,13 @@ macro_rules! compiled_for {
         #[target_feature(enable = $features)]
         unsafe fn $block<T: Number>(b: &Block<'_, T>) {
             // SAFETY: the caller's promise.
-            unsafe { block::<T, true>(b) }
+            unsafe { block::<T, true, WIDE_COLS>(b) }
         }
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
         unsafe fn $lines<T: Number>(l: &Lines<'_, T>) {
             // SAFETY: the caller's promise.
-            unsafe { lines::<T, true>(l) }
+            unsafe { lines::<T, true, WIDE_COLS>(l) }
         }
     };
 }
@@ -203,42 +204,60 @@ compiled_for!("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma", block_avx512, lines
 /// # Safety
 /// As [`Kernel::multiply`].
 #[inline(always)]
-unsafe fn block<T: Number, const FUSED: bool>(b: &Block<'_, T>) {
+unsafe fn block<T: Number, const FUSED: bool, const COLS: usize>(b: &Block<'_, T>) {
     // SAFETY: the caller's promise.
     unsafe {
         match b.rows {
-            1 => rows::<T, 1, FUSED>(b),
-            2 => rows::<T, 2, FUSED>(b),
-            3 => rows::<T, 3, FUSED>(b),
-            _ => rows::<T, ROWS, FUSED>(b),
+            1 => rows::<T, 1, FUSED, COLS>(b),
+            2 => rows::<T, 2, FUSED, COLS>(b),
+            3 => rows::<T, 3, FUSED, COLS>(b),
+            _ => rows::<T, ROWS, FUSED, COLS>(b),
         }
     }
+}
+
+/// `a·b + c`, with one rounding where `FUSED`.
+#[inline(always)]
+fn multiply_add<T: Number, const FUSED: bool>(a: T, b: T, c: T) -> T {
+    if FUSED { T::fused(a, b, c) } else { T::multiply_add(a, b, c) }
 }
 
 /// # Safety
 /// As [`Kernel::multiply`], for `M` rows.
 #[inline(always)]
-unsafe fn rows<T: Number, const M: usize, const FUSED: bool>(b: &Block<'_, T>) {
+unsafe fn rows<T: Number, const M: usize, const FUSED: bool, const COLS: usize>(b: &Block<'_, T>) {
     let mut sums = [[T::ZERO; COLS]; M];
     for segment in b.segments {
         let mut left = b.left.wrapping_offset(segment.left);
         let mut right = b.right.wrapping_add(segment.right);
         for _ in 0..segment.steps {
             // SAFETY: panels are whole, and every row has this step.
-            let panel = unsafe { &*right.cast::<[T; COLS]>() };
-            for (i, row) in sums.iter_mut().enumerate() {
+            let panel = unsafe { *right.cast::<[T; COLS]>() };
+            for i in 0..M {
                 // SAFETY: as above.
                 let value = unsafe { *left.offset(i as isize * b.left_row) };
-                for (sum, &factor) in row.iter_mut().zip(panel) {
-                    *sum = if FUSED { T::fused(value, factor, *sum) } else { T::multiply_add(value, factor, *sum) };
+                for j in 0..COLS {
+                    sums[i][j] = multiply_add::<T, FUSED>(value, panel[j], sums[i][j]);
                 }
             }
             left = left.wrapping_offset(b.left_step);
             right = right.wrapping_add(COLS);
         }
     }
-    for (i, row) in sums.iter().enumerate() {
-        let to = b.out.wrapping_offset(i as isize * b.out_row);
+    for i in 0..M {
+        let (row, to) = (&sums[i], b.out.wrapping_offset(i as isize * b.out_row));
+        if b.cols == COLS {
+            // SAFETY: a whole row of the block.
+            unsafe {
+                let to = to.cast::<[T; COLS]>();
+                let mut result = if b.start == Start::Result { *to } else { [T::ZERO; COLS] };
+                for j in 0..COLS {
+                    result[j] = result[j].plus(row[j]);
+                }
+                to.write(result);
+            }
+            continue;
+        }
         for (j, &sum) in row.iter().enumerate().take(b.cols) {
             // SAFETY: within the block.
             unsafe {
@@ -252,26 +271,60 @@ unsafe fn rows<T: Number, const M: usize, const FUSED: bool>(b: &Block<'_, T>) {
 /// # Safety
 /// As [`Kernel::channels`].
 #[inline(always)]
-unsafe fn lines<T: Number, const FUSED: bool>(l: &Lines<'_, T>) {
-    for i in 0..l.rows {
-        for first in (0..l.cols).step_by(COLS) {
-            let cols = COLS.min(l.cols - first);
-            let mut sums = [T::ZERO; COLS];
-            for tap in l.taps {
-                let left = l.left.wrapping_offset(tap.left + i as isize * l.left_row).wrapping_add(first);
-                let right = l.right.wrapping_add(tap.right + first);
-                for (c, sum) in sums.iter_mut().enumerate().take(cols) {
-                    // SAFETY: channel `first + c` of the tap.
-                    let (value, factor) = unsafe { (*left.add(c), *right.add(c)) };
-                    *sum = if FUSED { T::fused(value, factor, *sum) } else { T::multiply_add(value, factor, *sum) };
-                }
+unsafe fn lines<T: Number, const FUSED: bool, const COLS: usize>(l: &Lines<'_, T>) {
+    // Outputs that meet a factor together: none waits for its own last sum.
+    const TOGETHER: usize = 2;
+    let whole = l.cols / COLS * COLS;
+    for first in (0..whole).step_by(COLS) {
+        let mut i = 0;
+        // SAFETY: the caller's promise, for whole vectors of channels.
+        unsafe {
+            while i + TOGETHER <= l.rows {
+                line::<T, TOGETHER, FUSED, COLS>(l, i, first);
+                i += TOGETHER;
             }
-            let out = l.out.wrapping_offset(i as isize * l.out_row).wrapping_add(first);
-            for (c, &sum) in sums.iter().enumerate().take(cols) {
-                // SAFETY: channel `first + c` of output `i`.
-                unsafe { out.add(c).write(sum) };
+            while i < l.rows {
+                line::<T, 1, FUSED, COLS>(l, i, first);
+                i += 1;
             }
         }
+    }
+    for channel in whole..l.cols {
+        for i in 0..l.rows {
+            // SAFETY: the caller's promise, for one channel.
+            unsafe { line::<T, 1, FUSED, 1>(l, i, channel) };
+        }
+    }
+}
+
+/// `M` outputs from `row` on, of `COLS` channels from `first` on.
+///
+/// # Safety
+/// As [`Kernel::channels`], which has these outputs and channels.
+#[inline(always)]
+unsafe fn line<T: Number, const M: usize, const FUSED: bool, const COLS: usize>(
+    l: &Lines<'_, T>,
+    row: usize,
+    first: usize,
+) {
+    let mut sums = [[T::ZERO; COLS]; M];
+    let left = l.left.wrapping_offset(row as isize * l.left_row).wrapping_add(first);
+    for tap in l.taps {
+        // SAFETY: the channels of the tap's factors, and of its input for every output.
+        let factors = unsafe { *l.right.wrapping_add(tap.right + first).cast::<[T; COLS]>() };
+        for i in 0..M {
+            let at = left.wrapping_offset(tap.left + i as isize * l.left_row);
+            // SAFETY: as above.
+            let values = unsafe { *at.cast::<[T; COLS]>() };
+            for c in 0..COLS {
+                sums[i][c] = multiply_add::<T, FUSED>(values[c], factors[c], sums[i][c]);
+            }
+        }
+    }
+    for i in 0..M {
+        let out = l.out.wrapping_offset((row + i) as isize * l.out_row).wrapping_add(first);
+        // SAFETY: the channels of the output.
+        unsafe { out.cast::<[T; COLS]>().write(sums[i]) };
     }
 }
 

@@ -291,6 +291,22 @@ fn zones_meet_the_taps_that_are_inside() {
 }
 
 #[test]
+fn channels_by_themselves_fill_vectors_or_not() {
+    for cores in machines() {
+        for (dtype, channels) in [(DType::F32, 8), (DType::F32, 37), (DType::F64, 21), (DType::I32, 24)] {
+            let mut c = images(2, 1, 1, &square(7, 3, 1));
+            let channel = channels as isize;
+            (c.dtype, c.feature_groups, c.input_features, c.output_features) = (dtype, channels, 1, channels);
+            let image = Layout { outer: 49 * channel, feature: 1, spatial: vec![7 * channel, channel] };
+            (c.input, c.output) = (image.clone(), image);
+            c.filter = Layout { outer: 1, feature: channel, spatial: vec![3 * channel, channel] };
+            assert_eq!(c.plan(&cores.machine).map(|plan| plan.name()), Some("channels"));
+            check(&c, &cores);
+        }
+    }
+}
+
+#[test]
 fn finished_blocks_tile_the_result() {
     for cores in machines() {
         for inputs in [5, 16] {
