@@ -39,9 +39,10 @@ mod portable;
 mod scratch;
 #[cfg(target_arch = "x86_64")]
 mod skinny;
+#[cfg(target_arch = "x86_64")]
+mod sse2_bytes;
 #[cfg(test)]
 mod tests;
-#[cfg(target_arch = "x86_64")]
 mod thin;
 pub(crate) mod tile;
 
@@ -169,6 +170,8 @@ enum Choice {
     #[cfg(target_arch = "x86_64")]
     Avx2Unsigned,
     #[cfg(target_arch = "x86_64")]
+    Sse2Words,
+    #[cfg(target_arch = "x86_64")]
     Avx512F32,
     #[cfg(target_arch = "x86_64")]
     Avx512F64,
@@ -262,6 +265,11 @@ macro_rules! with_kernel {
             #[cfg(target_arch = "x86_64")]
             Choice::Avx2Unsigned => {
                 type $K = bytes::Words256<false>;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            Choice::Sse2Words => {
+                type $K = sse2_bytes::Words128;
                 $body
             }
             #[cfg(target_arch = "x86_64")]
@@ -471,7 +479,7 @@ fn choose_bytes(left_is_signed: bool, right_is_signed: bool, machine: &Machine) 
         (true, _, false) => Choice::Avx512Unsigned,
         (_, true, true) => Choice::Avx2Signed,
         (_, true, false) => Choice::Avx2Unsigned,
-        _ => Choice::PortableI32,
+        _ => Choice::Sse2Words,
     }
 }
 
@@ -684,9 +692,18 @@ impl Plan {
         if self.kernel == Choice::AmxBf16 && unsafe { few::drive(job, tasks) } {
             return;
         }
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the caller's promise; the kernel is chosen for machines with AVX2.
-        if self.kernel == Choice::Avx2F32 && unsafe { thin::drive(job, tasks) } {
+        // SAFETY: the caller's promise; the vectors are those of the kernel, which was chosen for the machine.
+        let is_done = unsafe {
+            match self.kernel {
+                #[cfg(target_arch = "x86_64")]
+                Choice::Avx2F32 => thin::drive(job, tasks, thin::Vectors::Avx2),
+                #[cfg(target_arch = "aarch64")]
+                Choice::NeonF32 => thin::drive(job, tasks, thin::Vectors::Neon),
+                Choice::PortableF32 => thin::drive(job, tasks, thin::Vectors::Portable),
+                _ => false,
+            }
+        };
+        if is_done {
             return;
         }
         // SAFETY: the caller's promise; the kernel was chosen for the machine.

@@ -405,6 +405,20 @@ fn eight_bit_floats_have_all_their_values() {
 }
 
 #[test]
+fn bytes_of_every_sign_with_steps_left_over() {
+    use Layout::*;
+    for lhs in [DType::I8, DType::U8] {
+        for rhs in [DType::I8, DType::U8] {
+            for (m, n, k) in [(4, 8, 1), (5, 16, 17), (7, 24, 31), (9, 29, 512), (3, 8, 1030)] {
+                for layouts in [[Rows, Rows], [Rows, Columns], [Columns, Rows]] {
+                    check(Case { types: [lhs, rhs, DType::I32], layouts, batch: 1, m, n, k });
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn far_right_matrices_are_fetched_ahead() {
     use Layout::*;
     for types in [F32, [DType::F64; 3]] {

@@ -1,21 +1,25 @@
-//! Matmuls of up to four vectors with a matrix, with AVX2: the matrix is read once, as it lies in memory.
+//! Matmuls of up to four vectors with a matrix: the matrix is read once, as it lies in memory.
 #![allow(unsafe_code)]
 // Vectors, steps and lanes are indices into several arrays at once.
 #![allow(clippy::needless_range_loop)]
 
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 use std::ops::Range;
 
 use tensor::DType;
 
 use super::drive::{Job, Tasks};
+use super::lanes::Lanes;
 use super::pack::{self, Bf16, F16, Source, Strip};
+use super::portable::Array;
 use super::scratch::{Loan, Slot};
 use crate::memory::Packing;
 
 /// The most vectors.
 const VECTORS: usize = 4;
-const LANES: usize = 8;
+/// Multiplications with each step below which there is nothing to gain.
+const LEAST: usize = 32;
 /// Outputs whose sums stay in L1 while the matrix goes by.
 const BLOCK: usize = 1024;
 /// Outputs of a task are a multiple of this.
@@ -32,43 +36,129 @@ enum Shape {
     Dot,
 }
 
-/// Elements of a matrix as f32.
-trait Wide: Source<Packed = f32> {
+/// The vectors that a job is computed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Vectors {
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
+    Portable,
+}
+
+/// Vectors of f32, and how they are made of other elements.
+trait Wide: Lanes<Elem = f32> {
     /// # Safety
-    /// Eight elements are readable; compiled for AVX2.
-    unsafe fn wide(from: *const Self) -> __m256;
+    /// A vector of elements is readable; compiled for the instruction set. So for the rest.
+    unsafe fn of_bf16(from: *const Bf16) -> Self::Vector;
+    /// # Safety
+    /// As [`Wide::of_bf16`].
+    unsafe fn of_f16(from: *const F16) -> Self::Vector;
+    /// # Safety
+    /// As [`Wide::of_bf16`].
+    unsafe fn sum(vector: Self::Vector) -> f32;
 }
 
-impl Wide for f32 {
+#[cfg(target_arch = "x86_64")]
+impl Wide for super::avx2::F32x8 {
     #[inline(always)]
-    unsafe fn wide(from: *const f32) -> __m256 {
-        // SAFETY: the caller's promise.
-        unsafe { _mm256_loadu_ps(from) }
-    }
-}
-
-impl Wide for Bf16 {
-    #[inline(always)]
-    unsafe fn wide(from: *const Bf16) -> __m256 {
+    unsafe fn of_bf16(from: *const Bf16) -> __m256 {
         // SAFETY: the caller's promise.
         unsafe {
             let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
             _mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits))
         }
     }
-}
-
-impl Wide for F16 {
     #[inline(always)]
-    unsafe fn wide(from: *const F16) -> __m256 {
+    unsafe fn of_f16(from: *const F16) -> __m256 {
         // SAFETY: the caller's promise.
         unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn sum(lanes: __m256) -> f32 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let half = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps::<1>(lanes));
+            let quarter = _mm_add_ps(half, _mm_movehl_ps(half, half));
+            _mm_cvtss_f32(_mm_add_ss(quarter, _mm_shuffle_ps::<1>(quarter, quarter)))
+        }
+    }
+}
+
+/// Implements [`Wide`] for vectors that arrays of f32 become.
+macro_rules! wide_of_arrays {
+    ($lanes:ty) => {
+        impl Wide for $lanes {
+            #[inline(always)]
+            unsafe fn of_bf16(from: *const Bf16) -> Self::Vector {
+                // SAFETY: the caller's promise.
+                let lanes: [f32; Self::LANES] = std::array::from_fn(|i| unsafe { *from.add(i) }.packed());
+                // SAFETY: as many elements as a vector has.
+                unsafe { Self::load(lanes.as_ptr()) }
+            }
+            #[inline(always)]
+            unsafe fn of_f16(from: *const F16) -> Self::Vector {
+                // SAFETY: the caller's promise.
+                let lanes: [f32; Self::LANES] = std::array::from_fn(|i| unsafe { *from.add(i) }.packed());
+                // SAFETY: as many elements as a vector has.
+                unsafe { Self::load(lanes.as_ptr()) }
+            }
+            #[inline(always)]
+            unsafe fn sum(vector: Self::Vector) -> f32 {
+                let mut lanes = [0.0; Self::LANES];
+                // SAFETY: as many elements as a vector has.
+                unsafe { Self::store(lanes.as_mut_ptr(), vector) };
+                let mut width = lanes.len() / 2;
+                while width > 0 {
+                    for i in 0..width {
+                        lanes[i] += lanes[i + width];
+                    }
+                    width /= 2;
+                }
+                lanes[0]
+            }
+        }
+    };
+}
+wide_of_arrays!(Array<f32>);
+#[cfg(target_arch = "aarch64")]
+wide_of_arrays!(super::neon::F32x4);
+
+/// Elements of a matrix as f32.
+trait Element: Source<Packed = f32> {
+    /// # Safety
+    /// As [`Wide::of_bf16`].
+    unsafe fn wide<W: Wide>(from: *const Self) -> W::Vector;
+}
+
+impl Element for f32 {
+    #[inline(always)]
+    unsafe fn wide<W: Wide>(from: *const f32) -> W::Vector {
+        // SAFETY: the caller's promise.
+        unsafe { W::load(from) }
+    }
+}
+
+impl Element for Bf16 {
+    #[inline(always)]
+    unsafe fn wide<W: Wide>(from: *const Bf16) -> W::Vector {
+        // SAFETY: the caller's promise.
+        unsafe { W::of_bf16(from) }
+    }
+}
+
+impl Element for F16 {
+    #[inline(always)]
+    unsafe fn wide<W: Wide>(from: *const F16) -> W::Vector {
+        // SAFETY: the caller's promise.
+        unsafe { W::of_f16(from) }
     }
 }
 
 /// Up to four vectors times a matrix of `steps × outputs`.
 struct Thin {
     shape: Shape,
+    lanes: Vectors,
     /// The vectors as f32, one after the other.
     vectors: *const f32,
     count: usize,
@@ -90,13 +180,13 @@ unsafe impl Sync for Thin {}
 /// Computes a job if it is thin: false, and nothing done, if not.
 ///
 /// # Safety
-/// As [`super::drive::drive`], on a machine with AVX2.
-pub(super) unsafe fn drive(job: &Job<'_>, tasks: Tasks<'_>) -> bool {
+/// As [`super::drive::drive`], on a machine that has the vectors.
+pub(super) unsafe fn drive(job: &Job<'_>, tasks: Tasks<'_>, vectors: Vectors) -> bool {
     let problem = job.problem;
     let (lhs, rhs) = (&problem.lhs, &problem.rhs);
     let is_known = |dtype: DType| matches!(dtype, DType::F32 | DType::BF16 | DType::F16);
     let is_plain = rhs.packing == Packing::Bytes && is_known(lhs.dtype) && is_known(rhs.dtype);
-    if job.packed.is_some() || problem.k == 0 || job.rows * problem.n < 4 * LANES || !is_plain {
+    if job.packed.is_some() || problem.k == 0 || job.rows * problem.n < LEAST || !is_plain {
         return false;
     }
     let swapped = problem.n <= VECTORS && lhs.col_stride == 1 && job.rows > VECTORS;
@@ -113,7 +203,7 @@ pub(super) unsafe fn drive(job: &Job<'_>, tasks: Tasks<'_>) -> bool {
     };
     let count = if swapped { problem.n } else { job.rows };
     let loan = Loan::take(Slot::Shared, count * problem.k * size_of::<f32>());
-    let vectors = loan.at::<f32>();
+    let copied = loan.at::<f32>();
     // The vectors are the rows of the left matrix, or the columns of the right one.
     let (side, at, vector, step) = if swapped {
         (rhs, job.rhs, rhs.col_stride, rhs.row_stride)
@@ -125,13 +215,14 @@ pub(super) unsafe fn drive(job: &Job<'_>, tasks: Tasks<'_>) -> bool {
         let packing = side.packing;
         let strip = Strip { dtype: side.dtype, packing, at, lane: vector, step, lanes: 1, steps: problem.k };
         // SAFETY: the vector is readable, and the loan has room for it.
-        unsafe { pack::pack_f32(&strip, 1, vectors.add(i * problem.k)) };
+        unsafe { pack::pack_f32(&strip, 1, copied.add(i * problem.k)) };
     }
     let (matrix, other) = if swapped { (job.lhs, lhs) } else { (job.rhs, rhs) };
     let outputs = if swapped { job.rows } else { problem.n };
     let thin = Thin {
         shape,
-        vectors,
+        lanes: vectors,
+        vectors: copied,
         count,
         matrix,
         dtype: other.dtype,
@@ -164,12 +255,14 @@ impl Thin {
         let sums = sums.at::<f32>();
         for first in outputs.clone().step_by(BLOCK) {
             let block = first..(first + BLOCK).min(outputs.end);
-            // SAFETY: the caller's promise; the type is the matrix's own, and there is room for a block of sums.
+            // SAFETY: the caller's promise; there is room for a block of sums.
             unsafe {
-                match self.dtype {
-                    DType::BF16 => self.block::<Bf16>(&block, sums),
-                    DType::F16 => self.block::<F16>(&block, sums),
-                    _ => self.block::<f32>(&block, sums),
+                match self.lanes {
+                    #[cfg(target_arch = "x86_64")]
+                    Vectors::Avx2 => self.block_avx2(&block, sums),
+                    #[cfg(target_arch = "aarch64")]
+                    Vectors::Neon => self.block::<super::neon::F32x4>(&block, sums),
+                    Vectors::Portable => self.block::<Array<f32>>(&block, sums),
                 }
                 self.store(&block, sums);
             }
@@ -177,29 +270,56 @@ impl Thin {
     }
 
     /// # Safety
-    /// As [`Thin::compute`], for outputs that have room in `sums`: those of vector `i` begin at `i·BLOCK`.
-    unsafe fn block<T: Wide>(&self, outputs: &Range<usize>, sums: *mut f32) {
+    /// As [`Thin::block`], on a machine with AVX2.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn block_avx2(&self, outputs: &Range<usize>, sums: *mut f32) {
         // SAFETY: the caller's promise.
+        unsafe { self.block::<super::avx2::F32x8>(outputs, sums) }
+    }
+
+    /// # Safety
+    /// As [`Thin::compute`], for outputs that have room in `sums`: those of vector `i` begin at `i·BLOCK`.
+    #[inline(always)]
+    unsafe fn block<W: Wide>(&self, outputs: &Range<usize>, sums: *mut f32) {
+        // SAFETY: the caller's promise; the type is the matrix's own.
         unsafe {
-            match (self.shape, self.count) {
-                (Shape::Stream, _) => self.stream::<T>(outputs, sums),
-                (Shape::Dot, 1) => self.dot::<T, 1, 8>(outputs, sums),
-                (Shape::Dot, 2) => self.dot::<T, 2, 4>(outputs, sums),
-                (Shape::Dot, 3) => self.dot::<T, 3, 2>(outputs, sums),
-                (Shape::Dot, _) => self.dot::<T, 4, 2>(outputs, sums),
+            match self.dtype {
+                DType::BF16 => self.block_of::<W, Bf16>(outputs, sums),
+                DType::F16 => self.block_of::<W, F16>(outputs, sums),
+                _ => self.block_of::<W, f32>(outputs, sums),
             }
         }
     }
 
-    /// A few rows of the matrix at a time are added to the sums of all outputs.
+    /// # Safety
+    /// As [`Thin::block`], for a matrix of `T`.
+    #[inline(always)]
+    unsafe fn block_of<W: Wide, T: Element>(&self, outputs: &Range<usize>, sums: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (self.shape, self.count) {
+                (Shape::Stream, 1) => self.stream::<W, T, 1>(outputs, sums),
+                (Shape::Stream, 2) => self.stream::<W, T, 2>(outputs, sums),
+                (Shape::Stream, 3) => self.stream::<W, T, 3>(outputs, sums),
+                (Shape::Stream, _) => self.stream::<W, T, 4>(outputs, sums),
+                (Shape::Dot, 1) => self.dot::<W, T, 1, 8>(outputs, sums),
+                (Shape::Dot, 2) => self.dot::<W, T, 2, 4>(outputs, sums),
+                (Shape::Dot, 3) => self.dot::<W, T, 3, 2>(outputs, sums),
+                (Shape::Dot, _) => self.dot::<W, T, 4, 2>(outputs, sums),
+            }
+        }
+    }
+
+    /// A few rows of the matrix at a time are added to the sums of all outputs of `N` vectors.
     ///
     /// # Safety
-    /// As [`Thin::block`].
-    #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn stream<T: Wide>(&self, outputs: &Range<usize>, sums: *mut f32) {
+    /// As [`Thin::block_of`], for `N` vectors.
+    #[inline(always)]
+    unsafe fn stream<W: Wide, T: Element, const N: usize>(&self, outputs: &Range<usize>, sums: *mut f32) {
         let count = outputs.len();
-        let whole = count / LANES * LANES;
-        for i in 0..self.count {
+        let whole = count / W::LANES * W::LANES;
+        for i in 0..N {
             // SAFETY: the sums of one vector.
             unsafe { std::ptr::write_bytes(sums.add(i * BLOCK), 0, count) };
         }
@@ -207,42 +327,53 @@ impl Thin {
             self.matrix.cast::<T>().wrapping_offset(step as isize * self.matrix_row).wrapping_add(outputs.start)
         };
         let mut step = 0;
-        while step < self.steps {
+        while step + ROWS <= self.steps {
+            let mut factors = [[W::zero(); ROWS]; N];
+            for i in 0..N {
+                for r in 0..ROWS {
+                    // SAFETY: a step of a vector.
+                    factors[i][r] = W::splat(unsafe { *self.vectors.add(i * self.steps + step + r) });
+                }
+            }
+            let mut rows = [std::ptr::null(); ROWS];
+            for r in 0..ROWS {
+                rows[r] = row(step + r);
+            }
             // SAFETY: rows, steps and outputs are those of the matrix and of the vectors.
             unsafe {
-                if step + ROWS <= self.steps {
-                    for at in (0..whole).step_by(LANES) {
-                        let mut columns = [_mm256_setzero_ps(); ROWS];
+                for at in (0..whole).step_by(W::LANES) {
+                    let mut columns = [W::zero(); ROWS];
+                    for r in 0..ROWS {
+                        columns[r] = T::wide::<W>(rows[r].add(at));
+                    }
+                    for i in 0..N {
+                        let place = sums.add(i * BLOCK + at);
+                        let mut sum = W::load(place);
                         for r in 0..ROWS {
-                            columns[r] = T::wide(row(step + r).add(at));
+                            sum = W::multiply_add(factors[i][r], columns[r], sum);
                         }
-                        for i in 0..self.count {
-                            let place = sums.add(i * BLOCK + at);
-                            let mut sum = _mm256_loadu_ps(place);
-                            for r in 0..ROWS {
-                                let factor = _mm256_set1_ps(*self.vectors.add(i * self.steps + step + r));
-                                sum = _mm256_fmadd_ps(factor, columns[r], sum);
-                            }
-                            _mm256_storeu_ps(place, sum);
+                        W::store(place, sum);
+                    }
+                }
+                for i in 0..N {
+                    for at in whole..count {
+                        for r in 0..ROWS {
+                            let factor = *self.vectors.add(i * self.steps + step + r);
+                            *sums.add(i * BLOCK + at) += factor * (*rows[r].add(at)).packed();
                         }
                     }
-                    for i in 0..self.count {
-                        for at in whole..count {
-                            for r in 0..ROWS {
-                                let factor = *self.vectors.add(i * self.steps + step + r);
-                                *sums.add(i * BLOCK + at) += factor * (*row(step + r).add(at)).packed();
-                            }
-                        }
+                }
+            }
+            step += ROWS;
+        }
+        for step in step..self.steps {
+            for i in 0..N {
+                // SAFETY: as above.
+                unsafe {
+                    let factor = *self.vectors.add(i * self.steps + step);
+                    for at in 0..count {
+                        *sums.add(i * BLOCK + at) += factor * (*row(step).add(at)).packed();
                     }
-                    step += ROWS;
-                } else {
-                    for i in 0..self.count {
-                        let factor = *self.vectors.add(i * self.steps + step);
-                        for at in 0..count {
-                            *sums.add(i * BLOCK + at) += factor * (*row(step).add(at)).packed();
-                        }
-                    }
-                    step += 1;
                 }
             }
         }
@@ -251,26 +382,26 @@ impl Thin {
     /// `G` rows of the matrix at a time, each with all `N` vectors.
     ///
     /// # Safety
-    /// As [`Thin::block`], for `N` vectors.
-    #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn dot<T: Wide, const N: usize, const G: usize>(&self, outputs: &Range<usize>, sums: *mut f32) {
-        let whole = self.steps / LANES * LANES;
+    /// As [`Thin::block_of`], for `N` vectors.
+    #[inline(always)]
+    unsafe fn dot<W: Wide, T: Element, const N: usize, const G: usize>(&self, outputs: &Range<usize>, sums: *mut f32) {
+        let whole = self.steps / W::LANES * W::LANES;
         let row = |output: usize| self.matrix.cast::<T>().wrapping_offset(output as isize * self.matrix_row);
         for first in outputs.clone().step_by(G) {
-            let mut totals = [[_mm256_setzero_ps(); G]; N];
+            let mut totals = [[W::zero(); G]; N];
             // Rows beyond the last one are the last one again.
             let rows: [*const T; G] = std::array::from_fn(|g| row((first + g).min(outputs.end - 1)));
-            for step in (0..whole).step_by(LANES) {
-                // SAFETY: eight steps of rows of the matrix and of the vectors.
+            for step in (0..whole).step_by(W::LANES) {
+                // SAFETY: a vector of steps of rows of the matrix and of the vectors.
                 unsafe {
-                    let mut factors = [_mm256_setzero_ps(); N];
+                    let mut factors = [W::zero(); N];
                     for i in 0..N {
-                        factors[i] = _mm256_loadu_ps(self.vectors.add(i * self.steps + step));
+                        factors[i] = W::load(self.vectors.add(i * self.steps + step));
                     }
                     for g in 0..G {
-                        let column = T::wide(rows[g].add(step));
+                        let column = T::wide::<W>(rows[g].add(step));
                         for i in 0..N {
-                            totals[i][g] = _mm256_fmadd_ps(factors[i], column, totals[i][g]);
+                            totals[i][g] = W::multiply_add(factors[i], column, totals[i][g]);
                         }
                     }
                 }
@@ -279,7 +410,7 @@ impl Thin {
                 for g in 0..G.min(outputs.end - first) {
                     // SAFETY: the steps that are left, and the place of one sum.
                     unsafe {
-                        let mut total = sum_of(totals[i][g]);
+                        let mut total = W::sum(totals[i][g]);
                         for step in whole..self.steps {
                             total += *self.vectors.add(i * self.steps + step) * (*rows[g].add(step)).packed();
                         }
@@ -308,12 +439,4 @@ impl Thin {
             }
         }
     }
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn sum_of(lanes: __m256) -> f32 {
-    let half = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps::<1>(lanes));
-    let quarter = _mm_add_ps(half, _mm_movehl_ps(half, half));
-    _mm_cvtss_f32(_mm_add_ss(quarter, _mm_shuffle_ps::<1>(quarter, quarter)))
 }
