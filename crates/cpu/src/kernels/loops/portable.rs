@@ -457,9 +457,15 @@ impl<'a> Builder<'a> {
         let mut ops = Vec::new();
         let last_uses = self.last_uses(phase);
         let mut tiles: Vec<(Reg, usize, Place)> = Vec::new();
+        // Writes whose values are computed in their place.
+        let mut in_place: Vec<u32> = Vec::new();
         for (at, step) in phase.steps.iter().enumerate() {
             match *step {
-                Step::Compute(reg) => self.element(reg, arrays, &mut ops, &mut tiles),
+                Step::Compute(reg) => {
+                    let write = if arrays == Arrays::Direct { self.own_write(reg, &phase.steps[at..]) } else { None };
+                    in_place.extend(write);
+                    self.element(reg, arrays, write, &mut ops, &mut tiles);
+                }
                 Step::Fold(reg) => {
                     let Inst::Reduce(fold, value) = self.schedule.insts[reg.0 as usize] else { continue };
                     let kernels = formats::fold(fold, self.lane(reg), self.isa);
@@ -490,6 +496,7 @@ impl<'a> Builder<'a> {
                         ops.push(self.op(kernel, Width::Exact, tile, [source; 3], 1));
                     }
                 }
+                Step::Write(n) if in_place.contains(&n) => {}
                 Step::Write(n) => {
                     let value = self.operand(self.schedule.writes[n as usize].value, Spreading::Tile);
                     ops.push(self.store(n, value, Width::Exact));
@@ -506,7 +513,27 @@ impl<'a> Builder<'a> {
         ops
     }
 
-    fn element(&mut self, reg: Reg, arrays: Arrays, ops: &mut Vec<Op>, tiles: &mut Vec<(Reg, usize, Place)>) {
+    /// The write among `steps` of a computed value that lies in its array as it does in a tile.
+    fn own_write(&self, reg: Reg, steps: &[Step]) -> Option<u32> {
+        let is_load = matches!(self.schedule.insts[reg.0 as usize], Inst::Load(_));
+        let write = steps.iter().find_map(|step| match *step {
+            Step::Write(n) if self.schedule.writes[n as usize].value == reg => Some(n),
+            _ => None,
+        })?;
+        let sink = &self.schedule.writes[write as usize];
+        let is_plain = matches!(sink.mode, Mode::Store) && sink.stride == 1 && fills_lane(sink.dtype);
+        (is_plain && !is_load).then_some(write)
+    }
+
+    /// Computes a register into a tile, or into the array of `write`.
+    fn element(
+        &mut self,
+        reg: Reg,
+        arrays: Arrays,
+        write: Option<u32>,
+        ops: &mut Vec<Op>,
+        tiles: &mut Vec<(Reg, usize, Place)>,
+    ) {
         let inst = self.schedule.insts[reg.0 as usize];
         let lane = self.lane(reg);
         if let Inst::Load(n) = inst {
@@ -519,8 +546,14 @@ impl<'a> Builder<'a> {
             }
         }
         let width = lane_bytes(lane);
-        let tile = self.tile(width);
-        tiles.push((reg, width, tile));
+        let tile = match write {
+            Some(write) => Place { base: self.write_base(write), offset: 0, step: width as isize },
+            None => {
+                let tile = self.tile(width);
+                tiles.push((reg, width, tile));
+                tile
+            }
+        };
         self.known[reg.0 as usize].place = Some(tile);
         if let Inst::Load(n) = inst {
             let stream = self.schedule.reads[n as usize];

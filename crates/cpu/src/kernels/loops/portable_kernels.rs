@@ -3,6 +3,8 @@
 //! Tiles hold one value of the lane's width for each element; masks are bytes, 0 or 1. Computing kernels are given a
 //! count that is a multiple of [`LANES`]; kernels that touch arrays are given the exact count.
 #![allow(unsafe_code)]
+// Iterators over several slices at once are left as calls by builds that optimise less.
+#![allow(clippy::needless_range_loop)]
 
 use std::marker::PhantomData;
 
@@ -129,22 +131,28 @@ unsafe fn slice_mut<'a, T>(at: *mut u8, n: usize) -> &'a mut [T] {
 
 #[inline(always)]
 fn each1<A: Copy, O>(out: &mut [O], a: &[A], f: impl Fn(A) -> O) {
-    for (out, &a) in out.iter_mut().zip(a) {
-        *out = f(a);
+    let n = out.len().min(a.len());
+    let (out, a) = (&mut out[..n], &a[..n]);
+    for i in 0..n {
+        out[i] = f(a[i]);
     }
 }
 
 #[inline(always)]
 fn each2<A: Copy, B: Copy, O>(out: &mut [O], a: &[A], b: &[B], f: impl Fn(A, B) -> O) {
-    for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
-        *out = f(a, b);
+    let n = out.len().min(a.len()).min(b.len());
+    let (out, a, b) = (&mut out[..n], &a[..n], &b[..n]);
+    for i in 0..n {
+        out[i] = f(a[i], b[i]);
     }
 }
 
 #[inline(always)]
 fn each3<A: Copy, B: Copy, C: Copy, O>(out: &mut [O], a: &[A], b: &[B], c: &[C], f: impl Fn(A, B, C) -> O) {
-    for (((out, &a), &b), &c) in out.iter_mut().zip(a).zip(b).zip(c) {
-        *out = f(a, b, c);
+    let n = out.len().min(a.len()).min(b.len()).min(c.len());
+    let (out, a, b, c) = (&mut out[..n], &a[..n], &b[..n], &c[..n]);
+    for i in 0..n {
+        out[i] = f(a[i], b[i], c[i]);
     }
 }
 
@@ -352,8 +360,9 @@ impl<F: Folding> Body for Combine<F> {
         unsafe {
             let a = slice::<F::A>(a, n);
             if extra == 1 {
-                for (out, &a) in slice_mut::<F::A>(out, n).iter_mut().zip(a) {
-                    *out = F::fold(*out, a);
+                let out = slice_mut::<F::A>(out, n);
+                for i in 0..n {
+                    out[i] = F::fold(out[i], a[i]);
                 }
             } else {
                 let to = out.cast::<F::A>();
@@ -390,16 +399,39 @@ impl<F: Folding> Body for Fold<F> {
         // SAFETY: the caller's promise.
         let (out, a) = unsafe { (&mut *out.cast::<[F::A; PARTIALS]>(), slice::<F::A>(a, n)) };
         let (blocks, rest) = a.as_chunks::<PARTIALS>();
-        let mut partial = *out;
+        // Without wide vectors half of the registers hold what is folded at a time, of four or of eight bytes.
+        match (FMA, size_of::<F::A>()) {
+            (true, _) => fold_groups::<F, PARTIALS>(out, blocks),
+            (false, 8) => fold_groups::<F, { PARTIALS / 4 }>(out, blocks),
+            (false, _) => fold_groups::<F, { PARTIALS / 2 }>(out, blocks),
+        }
+        for i in 0..rest.len() {
+            out[i] = F::fold(out[i], rest[i]);
+        }
+    }
+}
+
+/// Blocks folded into the partial results, `GROUP` of them at a time.
+#[inline(always)]
+fn fold_groups<F: Folding, const GROUP: usize>(out: &mut [F::A; PARTIALS], blocks: &[[F::A; PARTIALS]]) {
+    for first in (0..PARTIALS).step_by(GROUP) {
+        let mut partial = [F::NEUTRAL; GROUP];
+        partial.copy_from_slice(&out[first..first + GROUP]);
         for block in blocks {
-            for (partial, &a) in partial.iter_mut().zip(block) {
-                *partial = F::fold(*partial, a);
+            let block = &block[first..first + GROUP];
+            for i in 0..GROUP {
+                partial[i] = F::fold(partial[i], block[i]);
             }
         }
-        *out = partial;
-        for (out, &a) in out.iter_mut().zip(rest) {
-            *out = F::fold(*out, a);
-        }
+        out[first..first + GROUP].copy_from_slice(&partial);
+    }
+}
+
+/// The first `WIDTH` values folded with as many after them.
+#[inline(always)]
+fn fold_halves<F: Folding, const WIDTH: usize>(partial: &mut [F::A; PARTIALS]) {
+    for i in 0..WIDTH {
+        partial[i] = F::fold(partial[i], partial[WIDTH + i]);
     }
 }
 
@@ -412,14 +444,12 @@ impl<F: Folding> Body for FoldEnd<F> {
         // SAFETY: the caller's promise.
         unsafe {
             let mut partial = *a.cast::<[F::A; PARTIALS]>();
-            let mut width = PARTIALS / 2;
-            while width > 0 {
-                let (low, high) = partial.split_at_mut(width);
-                for (low, &high) in low.iter_mut().zip(high.iter()) {
-                    *low = F::fold(*low, high);
-                }
-                width /= 2;
-            }
+            fold_halves::<F, { PARTIALS / 2 }>(&mut partial);
+            fold_halves::<F, { PARTIALS / 4 }>(&mut partial);
+            fold_halves::<F, { PARTIALS / 8 }>(&mut partial);
+            fold_halves::<F, { PARTIALS / 16 }>(&mut partial);
+            fold_halves::<F, { PARTIALS / 32 }>(&mut partial);
+            fold_halves::<F, { PARTIALS / 64 }>(&mut partial);
             slice_mut::<F::A>(out, LANES).fill(partial[0]);
         }
     }
