@@ -40,6 +40,7 @@ pub(super) trait Source: Copy {
 
 impl Source for f32 {
     type Packed = f32;
+    #[inline(always)]
     fn packed(self) -> f32 {
         self
     }
@@ -47,6 +48,7 @@ impl Source for f32 {
 
 impl Source for f64 {
     type Packed = f64;
+    #[inline(always)]
     fn packed(self) -> f64 {
         self
     }
@@ -54,6 +56,7 @@ impl Source for f64 {
 
 impl Source for i32 {
     type Packed = i32;
+    #[inline(always)]
     fn packed(self) -> i32 {
         self
     }
@@ -61,6 +64,7 @@ impl Source for i32 {
 
 impl Source for i8 {
     type Packed = i32;
+    #[inline(always)]
     fn packed(self) -> i32 {
         i32::from(self)
     }
@@ -68,6 +72,7 @@ impl Source for i8 {
 
 impl Source for u8 {
     type Packed = i32;
+    #[inline(always)]
     fn packed(self) -> i32 {
         i32::from(self)
     }
@@ -103,6 +108,7 @@ pub(super) struct Bf16(pub(super) u16);
 
 impl Source for Bf16 {
     type Packed = f32;
+    #[inline(always)]
     fn packed(self) -> f32 {
         f32::from_bits(u32::from(self.0) << 16)
     }
@@ -115,6 +121,7 @@ pub(super) struct F16(pub(super) u16);
 
 impl Source for F16 {
     type Packed = f32;
+    #[inline(always)]
     fn packed(self) -> f32 {
         let sign = u32::from(self.0 & 0x8000) << 16;
         let (exponent, fraction) = (u32::from(self.0 >> 10 & 0x1f), u32::from(self.0 & 0x3ff));

@@ -1,5 +1,7 @@
 //! The matmul on a machine of which nothing is known: arrays the compiler turns into what vectors there are.
 #![allow(unsafe_code)]
+// Iterators and closures over arrays are left as calls by builds that optimise less: the matmul would take 20 times as long.
+#![allow(clippy::needless_range_loop)]
 
 use tensor::DType;
 
@@ -31,17 +33,21 @@ macro_rules! array {
             }
             #[inline(always)]
             fn multiply_add(a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector {
-                std::array::from_fn(|i| {
+                let mut result = c;
+                for i in 0..LANES {
                     let ($a, $b, $c) = (a[i], b[i], c[i]);
-                    $fma
-                })
+                    result[i] = $fma;
+                }
+                result
             }
             #[inline(always)]
             fn add(a: Self::Vector, b: Self::Vector) -> Self::Vector {
-                std::array::from_fn(|i| {
+                let mut result = a;
+                for i in 0..LANES {
                     let ($x, $y) = (a[i], b[i]);
-                    $sum
-                })
+                    result[i] = $sum;
+                }
+                result
             }
             #[inline(always)]
             unsafe fn load(from: *const $elem) -> Self::Vector {
@@ -55,14 +61,18 @@ macro_rules! array {
             }
             #[inline(always)]
             unsafe fn load_part(from: *const $elem, count: usize) -> Self::Vector {
-                // SAFETY: only the first `count` elements are read.
-                std::array::from_fn(|i| if i < count { unsafe { *from.add(i) } } else { $zero })
+                let mut lanes = [$zero; LANES];
+                for i in 0..count.min(LANES) {
+                    // SAFETY: only the first `count` elements are read.
+                    lanes[i] = unsafe { *from.add(i) };
+                }
+                lanes
             }
             #[inline(always)]
             unsafe fn store_part(to: *mut $elem, value: Self::Vector, count: usize) {
-                for (i, &value) in value.iter().enumerate().take(count) {
+                for i in 0..count.min(LANES) {
                     // SAFETY: only the first `count` elements are written.
-                    unsafe { to.add(i).write(value) };
+                    unsafe { to.add(i).write(value[i]) };
                 }
             }
         }

@@ -188,9 +188,9 @@ unsafe fn pack_runs<const WIDTH: usize>(strip: &Strip, is_signed: bool, to: *mut
                 _mm_unpacklo_epi64(high_ab, high_cd),
                 _mm_unpackhi_epi64(high_ab, high_cd),
             ];
-            for (n, pair) in pairs.into_iter().enumerate() {
+            for n in 0..LANES {
                 // SAFETY: the places of a pair of steps of four lanes.
-                unsafe { _mm_storeu_si128(to.add((step + n * PAIR) * WIDTH + lane * PAIR).cast(), pair) };
+                unsafe { _mm_storeu_si128(to.add((step + n * PAIR) * WIDTH + lane * PAIR).cast(), pairs[n]) };
             }
         }
     }
@@ -212,9 +212,11 @@ unsafe fn pack_side_by_side(strip: &Strip, is_signed: bool, to: *mut i16) {
             unsafe { _mm_loadl_epi64(strip.at.wrapping_offset((step + p) as isize * strip.step).cast()) }
         };
         let both = _mm_unpacklo_epi8(row(0), row(1));
-        for (v, bytes) in [both, _mm_unpackhi_epi64(both, both)].into_iter().enumerate() {
-            // SAFETY: half of the lanes of a pair of steps of the panel.
-            unsafe { _mm_storeu_si128(to.add(step * COLS + v * 8).cast(), words(bytes, is_signed)) };
+        let rest = _mm_unpackhi_epi64(both, both);
+        // SAFETY: the places of a pair of steps of all lanes, half of them at a time.
+        unsafe {
+            _mm_storeu_si128(to.add(step * COLS).cast(), words(both, is_signed));
+            _mm_storeu_si128(to.add(step * COLS + COLS).cast(), words(rest, is_signed));
         }
     }
 }

@@ -91,15 +91,21 @@ macro_rules! wide_of_arrays {
         impl Wide for $lanes {
             #[inline(always)]
             unsafe fn of_bf16(from: *const Bf16) -> Self::Vector {
-                // SAFETY: the caller's promise.
-                let lanes: [f32; Self::LANES] = std::array::from_fn(|i| unsafe { *from.add(i) }.packed());
+                let mut lanes = [0.0; Self::LANES];
+                for i in 0..Self::LANES {
+                    // SAFETY: the caller's promise.
+                    lanes[i] = unsafe { *from.add(i) }.packed();
+                }
                 // SAFETY: as many elements as a vector has.
                 unsafe { Self::load(lanes.as_ptr()) }
             }
             #[inline(always)]
             unsafe fn of_f16(from: *const F16) -> Self::Vector {
-                // SAFETY: the caller's promise.
-                let lanes: [f32; Self::LANES] = std::array::from_fn(|i| unsafe { *from.add(i) }.packed());
+                let mut lanes = [0.0; Self::LANES];
+                for i in 0..Self::LANES {
+                    // SAFETY: the caller's promise.
+                    lanes[i] = unsafe { *from.add(i) }.packed();
+                }
                 // SAFETY: as many elements as a vector has.
                 unsafe { Self::load(lanes.as_ptr()) }
             }
@@ -390,7 +396,10 @@ impl Thin {
         for first in outputs.clone().step_by(G) {
             let mut totals = [[W::zero(); G]; N];
             // Rows beyond the last one are the last one again.
-            let rows: [*const T; G] = std::array::from_fn(|g| row((first + g).min(outputs.end - 1)));
+            let mut rows = [std::ptr::null(); G];
+            for g in 0..G {
+                rows[g] = row((first + g).min(outputs.end - 1));
+            }
             for step in (0..whole).step_by(W::LANES) {
                 // SAFETY: a vector of steps of rows of the matrix and of the vectors.
                 unsafe {
