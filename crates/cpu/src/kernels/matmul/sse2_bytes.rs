@@ -69,8 +69,10 @@ unsafe fn block<const M: usize>(b: &Block<Words128>) {
     let (mut left, mut right) = (b.left, b.right);
     for _ in 0..b.steps.div_ceil(PAIR) {
         // SAFETY: both panels have this many pairs of steps, for all lanes of a panel.
-        let (rows, columns) =
-            unsafe { (_mm_loadu_si128(left.cast()), [0, 8].map(|at| _mm_loadu_si128(right.wrapping_add(at).cast()))) };
+        let (rows, columns) = unsafe {
+            let columns = [_mm_loadu_si128(right.cast()), _mm_loadu_si128(right.add(COLS).cast())];
+            (_mm_loadu_si128(left.cast()), columns)
+        };
         macro_rules! row {
             ($($i:literal)*) => {
                 $(if $i < M {
