@@ -18,8 +18,8 @@ use testkit::{Random, repository};
 const CHANGED: usize = 160;
 /// Rewritten ones that are run: one of so many.
 const RUN_EVERY: usize = 8;
-/// Another order of additions moves results by no more, as a share of the largest.
-const ROUNDING: f64 = 1e-3;
+/// Another order of additions moves results by no more, as a share of the largest, also where gradients cancel.
+const ROUNDING: f64 = 1e-2;
 
 const UNARY: &[&str] = &["negate", "exponential", "tanh", "abs", "sqrt", "rsqrt", "logistic", "log", "sine"];
 const BINARY: &[&str] = &["add", "subtract", "multiply", "maximum", "minimum", "divide"];
