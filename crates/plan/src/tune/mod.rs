@@ -97,7 +97,7 @@ pub enum TuneOutcome {
     NoGain,
     /// There is nothing in the program to change.
     Nothing,
-    /// The compiler refuses it, or it does not fit.
+    /// The compiler refuses it, it does not fit, or it cannot be written.
     Refused,
     /// Results are not equal.
     Unequal,
