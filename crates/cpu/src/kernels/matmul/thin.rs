@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use tensor::DType;
 
+use super::ahead::near_line;
 use super::drive::{Job, Tasks};
 use super::lanes::Lanes;
 use super::pack::{self, Bf16, F16, Source, Strip};
@@ -20,8 +21,14 @@ use crate::memory::Packing;
 const VECTORS: usize = 4;
 /// Multiplications with each step below which there is nothing to gain.
 const LEAST: usize = 32;
-/// Outputs whose sums stay in L1 while the matrix goes by.
-const BLOCK: usize = 1024;
+/// Sums that stay in L1 while the matrix goes by. Runs of the matrix that are this long are read at full speed.
+const BLOCK: usize = 4096;
+/// Steps of a task that has some of them only.
+const FEWEST_STEPS: usize = 64;
+/// Elements by which a row's lines are fetched before they are read.
+const AHEAD: usize = 64;
+/// Elements that are read between two fetches: f32 of a line.
+const FETCHED: usize = 16;
 /// Outputs of a task are a multiple of this.
 const UNIT: usize = 64;
 /// Rows of the matrix that are read side by side.
@@ -240,37 +247,125 @@ pub(super) unsafe fn drive(job: &Job<'_>, tasks: Tasks<'_>, vectors: Vectors) ->
         out_output: if swapped { problem.out.row_stride } else { 1 },
     };
     let thin = &thin;
+    let finish = |worker: usize, range: Range<usize>| {
+        if let Some(finish) = job.finish {
+            if swapped { finish(worker, range, 0..problem.n) } else { finish(worker, 0..job.rows, range) }
+        }
+    };
+    let is_narrow = outputs < job.threads * BLOCK && thin.steps >= job.threads * FEWEST_STEPS;
+    if job.threads > 1 && shape == Shape::Stream && is_narrow {
+        // SAFETY: as this function.
+        unsafe { thin.by_steps(outputs, job.threads, &finish, tasks) };
+        return true;
+    }
     let units = outputs.div_ceil(UNIT);
-    let parts = if job.threads > 1 { (4 * job.threads).min(units) } else { 1 };
+    let most = match (job.threads, shape) {
+        (..=1, _) => 1,
+        (threads, Shape::Stream) => (outputs / BLOCK).clamp(threads, 4 * threads),
+        (threads, Shape::Dot) => 4 * threads,
+    };
+    let parts = most.min(units);
     tasks(parts, &|worker, part| {
         let range = units * part / parts * UNIT..(units * (part + 1) / parts * UNIT).min(outputs);
         // SAFETY: the outputs are this task's own.
         unsafe { thin.compute(range.clone()) };
-        if let Some(finish) = job.finish {
-            if swapped { finish(worker, range, 0..problem.n) } else { finish(worker, 0..job.rows, range) }
-        }
+        finish(worker, range);
     });
     true
 }
 
+/// Sums of f32 that are not the result yet: those of vector `i` begin at `at + i·row`.
+#[derive(Clone, Copy)]
+struct Partial {
+    at: *mut f32,
+    row: usize,
+}
+
+// SAFETY: an address; tasks write disjoint sums.
+unsafe impl Sync for Partial {}
+
+impl Partial {
+    /// Those of the outputs from this one on.
+    fn from(&self, output: usize) -> Partial {
+        Partial { at: self.at.wrapping_add(output), ..*self }
+    }
+}
+
 impl Thin {
+    /// Outputs of a block.
+    fn block_outputs(&self) -> usize {
+        BLOCK / self.count / UNIT * UNIT
+    }
+
+    /// Each thread takes some steps of all outputs, so that it reads the matrix in long runs; then the sums are added.
+    ///
+    /// # Safety
+    /// As [`drive`], for [`Shape::Stream`].
+    unsafe fn by_steps(
+        &self,
+        outputs: usize,
+        parts: usize,
+        finish: &(dyn Fn(usize, Range<usize>) + Sync),
+        tasks: Tasks<'_>,
+    ) {
+        let all = self.count * outputs;
+        let loan = Loan::take(Slot::Sums, parts * all * size_of::<f32>());
+        let sums = Partial { at: loan.at(), row: outputs };
+        let of_part = |part: usize| {
+            let sums: &Partial = &sums;
+            sums.from(part * all)
+        };
+        tasks(parts, &|_, part| {
+            let steps = self.steps * part / parts..self.steps * (part + 1) / parts;
+            for first in (0..outputs).step_by(self.block_outputs()) {
+                let block = first..(first + self.block_outputs()).min(outputs);
+                // SAFETY: the sums are this task's own.
+                unsafe { self.block(&block, &steps, of_part(part).from(first)) };
+            }
+        });
+        tasks(1, &|worker, _| {
+            let total = of_part(0);
+            for i in 0..all {
+                for part in 1..parts {
+                    // SAFETY: sums of the loan, which the tasks have written.
+                    unsafe { *total.at.add(i) += *of_part(part).at.add(i) };
+                }
+            }
+            // SAFETY: the sums are complete, and the result is this thread's.
+            unsafe { self.store(&(0..outputs), total) };
+            finish(worker, 0..outputs);
+        });
+    }
+
     /// # Safety
     /// As [`drive`], for some of the outputs.
     unsafe fn compute(&self, outputs: Range<usize>) {
-        let sums = Loan::take(Slot::Sums, self.count * BLOCK * size_of::<f32>());
-        let sums = sums.at::<f32>();
-        for first in outputs.clone().step_by(BLOCK) {
-            let block = first..(first + BLOCK).min(outputs.end);
+        let row = self.block_outputs();
+        let loan = Loan::take(Slot::Sums, self.count * row * size_of::<f32>());
+        let sums = Partial { at: loan.at(), row };
+        for first in outputs.clone().step_by(row) {
+            let block = first..(first + row).min(outputs.end);
             // SAFETY: the caller's promise; there is room for a block of sums.
             unsafe {
-                match self.lanes {
-                    #[cfg(target_arch = "x86_64")]
-                    Vectors::Avx2 => self.block_avx2(&block, sums),
-                    #[cfg(target_arch = "aarch64")]
-                    Vectors::Neon => self.block::<super::neon::F32x4>(&block, sums),
-                    Vectors::Portable => self.block::<Array<f32>>(&block, sums),
-                }
+                self.block(&block, &(0..self.steps), sums);
                 self.store(&block, sums);
+            }
+        }
+    }
+
+    /// Sums of some outputs over some steps; all of them for [`Shape::Dot`].
+    ///
+    /// # Safety
+    /// As [`Thin::compute`], for outputs and steps of the matrix that no other thread adds to these sums, which have room for them.
+    unsafe fn block(&self, outputs: &Range<usize>, steps: &Range<usize>, sums: Partial) {
+        // SAFETY: the caller's promise; the machine has the vectors.
+        unsafe {
+            match self.lanes {
+                #[cfg(target_arch = "x86_64")]
+                Vectors::Avx2 => self.block_avx2(outputs, steps, sums),
+                #[cfg(target_arch = "aarch64")]
+                Vectors::Neon => self.block_in::<super::neon::F32x4>(outputs, steps, sums),
+                Vectors::Portable => self.block_in::<Array<f32>>(outputs, steps, sums),
             }
         }
     }
@@ -279,36 +374,36 @@ impl Thin {
     /// As [`Thin::block`], on a machine with AVX2.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn block_avx2(&self, outputs: &Range<usize>, sums: *mut f32) {
+    unsafe fn block_avx2(&self, outputs: &Range<usize>, steps: &Range<usize>, sums: Partial) {
         // SAFETY: the caller's promise.
-        unsafe { self.block::<super::avx2::F32x8>(outputs, sums) }
+        unsafe { self.block_in::<super::avx2::F32x8>(outputs, steps, sums) }
     }
 
     /// # Safety
-    /// As [`Thin::compute`], for outputs that have room in `sums`: those of vector `i` begin at `i·BLOCK`.
+    /// As [`Thin::block`], on a machine with the vectors.
     #[inline(always)]
-    unsafe fn block<W: Wide>(&self, outputs: &Range<usize>, sums: *mut f32) {
+    unsafe fn block_in<W: Wide>(&self, outputs: &Range<usize>, steps: &Range<usize>, sums: Partial) {
         // SAFETY: the caller's promise; the type is the matrix's own.
         unsafe {
             match self.dtype {
-                DType::BF16 => self.block_of::<W, Bf16>(outputs, sums),
-                DType::F16 => self.block_of::<W, F16>(outputs, sums),
-                _ => self.block_of::<W, f32>(outputs, sums),
+                DType::BF16 => self.block_of::<W, Bf16>(outputs, steps, sums),
+                DType::F16 => self.block_of::<W, F16>(outputs, steps, sums),
+                _ => self.block_of::<W, f32>(outputs, steps, sums),
             }
         }
     }
 
     /// # Safety
-    /// As [`Thin::block`], for a matrix of `T`.
+    /// As [`Thin::block_in`], for a matrix of `T`.
     #[inline(always)]
-    unsafe fn block_of<W: Wide, T: Element>(&self, outputs: &Range<usize>, sums: *mut f32) {
+    unsafe fn block_of<W: Wide, T: Element>(&self, outputs: &Range<usize>, steps: &Range<usize>, sums: Partial) {
         // SAFETY: the caller's promise.
         unsafe {
             match (self.shape, self.count) {
-                (Shape::Stream, 1) => self.stream::<W, T, 1>(outputs, sums),
-                (Shape::Stream, 2) => self.stream::<W, T, 2>(outputs, sums),
-                (Shape::Stream, 3) => self.stream::<W, T, 3>(outputs, sums),
-                (Shape::Stream, _) => self.stream::<W, T, 4>(outputs, sums),
+                (Shape::Stream, 1) => self.stream::<W, T, 1>(outputs, steps, sums),
+                (Shape::Stream, 2) => self.stream::<W, T, 2>(outputs, steps, sums),
+                (Shape::Stream, 3) => self.stream::<W, T, 3>(outputs, steps, sums),
+                (Shape::Stream, _) => self.stream::<W, T, 4>(outputs, steps, sums),
                 (Shape::Dot, 1) => self.dot::<W, T, 1, 8>(outputs, sums),
                 (Shape::Dot, 2) => self.dot::<W, T, 2, 4>(outputs, sums),
                 (Shape::Dot, 3) => self.dot::<W, T, 3, 2>(outputs, sums),
@@ -322,18 +417,23 @@ impl Thin {
     /// # Safety
     /// As [`Thin::block_of`], for `N` vectors.
     #[inline(always)]
-    unsafe fn stream<W: Wide, T: Element, const N: usize>(&self, outputs: &Range<usize>, sums: *mut f32) {
+    unsafe fn stream<W: Wide, T: Element, const N: usize>(
+        &self,
+        outputs: &Range<usize>,
+        steps: &Range<usize>,
+        sums: Partial,
+    ) {
         let count = outputs.len();
-        let whole = count / W::LANES * W::LANES;
+        let whole = count / FETCHED * FETCHED;
         for i in 0..N {
             // SAFETY: the sums of one vector.
-            unsafe { std::ptr::write_bytes(sums.add(i * BLOCK), 0, count) };
+            unsafe { std::ptr::write_bytes(sums.at.add(i * sums.row), 0, count) };
         }
         let row = |step: usize| {
             self.matrix.cast::<T>().wrapping_offset(step as isize * self.matrix_row).wrapping_add(outputs.start)
         };
-        let mut step = 0;
-        while step + ROWS <= self.steps {
+        let mut step = steps.start;
+        while step + ROWS <= steps.end {
             let mut factors = [[W::zero(); ROWS]; N];
             for i in 0..N {
                 for r in 0..ROWS {
@@ -345,40 +445,53 @@ impl Thin {
             for r in 0..ROWS {
                 rows[r] = row(step + r);
             }
+            let next = ROWS as isize * self.matrix_row;
             // SAFETY: rows, steps and outputs are those of the matrix and of the vectors.
             unsafe {
-                for at in (0..whole).step_by(W::LANES) {
-                    let mut columns = [W::zero(); ROWS];
+                for line in (0..whole).step_by(FETCHED) {
                     for r in 0..ROWS {
-                        columns[r] = T::wide::<W>(rows[r].add(at));
+                        // Further on in these rows, or where the next ones begin.
+                        near_line(if line + AHEAD < count {
+                            rows[r].wrapping_add(line + AHEAD).cast()
+                        } else {
+                            rows[r].wrapping_offset(next).wrapping_add(line + AHEAD - count).cast()
+                        });
                     }
-                    for i in 0..N {
-                        let place = sums.add(i * BLOCK + at);
-                        let mut sum = W::load(place);
+                    let mut at = line;
+                    while at < line + FETCHED {
+                        let mut columns = [W::zero(); ROWS];
                         for r in 0..ROWS {
-                            sum = W::multiply_add(factors[i][r], columns[r], sum);
+                            columns[r] = T::wide::<W>(rows[r].add(at));
                         }
-                        W::store(place, sum);
+                        for i in 0..N {
+                            let place = sums.at.add(i * sums.row + at);
+                            let mut sum = W::load(place);
+                            for r in 0..ROWS {
+                                sum = W::multiply_add(factors[i][r], columns[r], sum);
+                            }
+                            W::store(place, sum);
+                        }
+                        at += W::LANES;
                     }
                 }
                 for i in 0..N {
                     for at in whole..count {
                         for r in 0..ROWS {
                             let factor = *self.vectors.add(i * self.steps + step + r);
-                            *sums.add(i * BLOCK + at) += factor * (*rows[r].add(at)).packed();
+                            *sums.at.add(i * sums.row + at) += factor * (*rows[r].add(at)).packed();
                         }
                     }
                 }
             }
             step += ROWS;
         }
-        for step in step..self.steps {
+        for step in step..steps.end {
             for i in 0..N {
                 // SAFETY: as above.
                 unsafe {
                     let factor = *self.vectors.add(i * self.steps + step);
                     for at in 0..count {
-                        *sums.add(i * BLOCK + at) += factor * (*row(step).add(at)).packed();
+                        *sums.at.add(i * sums.row + at) += factor * (*row(step).add(at)).packed();
                     }
                 }
             }
@@ -390,7 +503,7 @@ impl Thin {
     /// # Safety
     /// As [`Thin::block_of`], for `N` vectors.
     #[inline(always)]
-    unsafe fn dot<W: Wide, T: Element, const N: usize, const G: usize>(&self, outputs: &Range<usize>, sums: *mut f32) {
+    unsafe fn dot<W: Wide, T: Element, const N: usize, const G: usize>(&self, outputs: &Range<usize>, sums: Partial) {
         let whole = self.steps / W::LANES * W::LANES;
         let row = |output: usize| self.matrix.cast::<T>().wrapping_offset(output as isize * self.matrix_row);
         for first in outputs.clone().step_by(G) {
@@ -423,7 +536,7 @@ impl Thin {
                         for step in whole..self.steps {
                             total += *self.vectors.add(i * self.steps + step) * (*rows[g].add(step)).packed();
                         }
-                        *sums.add(i * BLOCK + first + g - outputs.start) = total;
+                        *sums.at.add(i * sums.row + first + g - outputs.start) = total;
                     }
                 }
             }
@@ -431,14 +544,14 @@ impl Thin {
     }
 
     /// # Safety
-    /// As [`Thin::block`]; the sums are there.
-    unsafe fn store(&self, outputs: &Range<usize>, sums: *const f32) {
+    /// As [`Thin::compute`]; the sums are there.
+    unsafe fn store(&self, outputs: &Range<usize>, sums: Partial) {
         for i in 0..self.count {
             for (n, output) in outputs.clone().enumerate() {
                 let at = i as isize * self.out_vector + output as isize * self.out_output;
                 // SAFETY: a sum of the block, and a place of the result that is this task's own.
                 unsafe {
-                    let sum = *sums.add(i * BLOCK + n);
+                    let sum = *sums.at.add(i * sums.row + n);
                     match self.out_dtype {
                         DType::BF16 => self.out.cast::<u16>().wrapping_offset(at).write(pack::bf16_bits(sum)),
                         DType::F16 => self.out.cast::<u16>().wrapping_offset(at).write(pack::f16_bits(sum)),
