@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use hlo::{Attr, Definition, Dense, DenseData, Func, Keyword, Op, OpKind, Value};
-use tensor::decode_float;
+use tensor::{DType, decode_float, encode_float};
 
 use crate::call::static_spec;
 
@@ -166,7 +166,7 @@ impl<'a> Evaluator<'a> {
             },
             OpKind::Iota => {
                 let along = usize::try_from(op.attr("iota_dimension")?.as_int()?).ok()?;
-                Some(gathered(area, count, |index| index.get(along).map_or(0.0, |&n| n as f64)))
+                Some(gathered(area, count, |index| held(dtype, index.get(along).map_or(0.0, |&n| n as f64))))
             }
             OpKind::BroadcastInDim => {
                 let to = op.attr("broadcast_dimensions")?.as_i64s()?.to_vec();
@@ -247,12 +247,17 @@ impl<'a> Evaluator<'a> {
                     };
                     operands.push(elements);
                 }
-                let whole = |x: f64| if dtype.is_float() { x } else { x.trunc() };
                 let direction = op.attr("comparison_direction").and_then(Attr::as_keyword);
                 let of = |n: usize, at: usize| operands[n][at];
                 let truth = |x: bool| f64::from(u8::from(x));
+                // As the op gives NaN where either is.
+                let chosen = |a: f64, b: f64, is_first: bool| match a.is_nan() || b.is_nan() {
+                    true => f64::NAN,
+                    false if is_first => a,
+                    false => b,
+                };
                 let one = |at: usize| {
-                    Some(match kind {
+                    let number = match kind {
                         OpKind::Add => of(0, at) + of(1, at),
                         OpKind::Subtract => of(0, at) - of(1, at),
                         OpKind::Multiply => of(0, at) * of(1, at),
@@ -260,13 +265,13 @@ impl<'a> Evaluator<'a> {
                         OpKind::Negate => -of(0, at),
                         OpKind::Sqrt => of(0, at).sqrt(),
                         OpKind::Rsqrt => of(0, at).sqrt().recip(),
-                        OpKind::Maximum => of(0, at).max(of(1, at)),
-                        OpKind::Minimum => of(0, at).min(of(1, at)),
+                        OpKind::Maximum => chosen(of(0, at), of(1, at), of(0, at) >= of(1, at)),
+                        OpKind::Minimum => chosen(of(0, at), of(1, at), of(0, at) <= of(1, at)),
                         OpKind::And if dtype.is_bool() => truth(of(0, at) != 0.0 && of(1, at) != 0.0),
                         OpKind::Or if dtype.is_bool() => truth(of(0, at) != 0.0 || of(1, at) != 0.0),
                         OpKind::Not if dtype.is_bool() => truth(of(0, at) == 0.0),
                         OpKind::Convert if dtype.is_bool() => truth(of(0, at) != 0.0),
-                        OpKind::Convert => whole(of(0, at)),
+                        OpKind::Convert => of(0, at),
                         OpKind::Select => {
                             if of(0, at) != 0.0 {
                                 of(1, at)
@@ -276,11 +281,29 @@ impl<'a> Evaluator<'a> {
                         }
                         OpKind::Compare => truth(compared(direction?, of(0, at), of(1, at))?),
                         _ => return None,
-                    })
+                    };
+                    Some(held(dtype, number))
                 };
                 (0..count).map(one).collect()
             }
             _ => None,
+        }
+    }
+}
+
+/// A number as an element of a type holds it: floats are rounded, integers wrap.
+fn held(dtype: DType, number: f64) -> f64 {
+    match dtype {
+        DType::F64 => number,
+        DType::F32 => f64::from(number as f32),
+        _ if dtype.is_bool() => number,
+        _ if dtype.is_float() => {
+            encode_float(dtype, number).and_then(|bits| decode_float(dtype, bits)).unwrap_or(f64::NAN)
+        }
+        _ => {
+            let unused = 64 - dtype.bits().min(64);
+            let bits = (number as i64) << unused;
+            if dtype.is_signed_integer() { (bits >> unused) as f64 } else { (bits as u64 >> unused) as f64 }
         }
     }
 }

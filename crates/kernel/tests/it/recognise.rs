@@ -61,6 +61,10 @@ fn masks_are_what_they_compute() {
     check(&change(PLAIN, "-1.000000e+09", "-1.000000e+00"), (0, 0), "");
     // Everything is seen.
     check(&change(PLAIN, "dense<0> : tensor<i32>", "dense<1000> : tensor<i32>"), (1, 1), "");
+    // Positions that do not fit their type wrap around: the second half of the queries does not see what it seems to.
+    let narrow = change(PLAIN, "256x256xi32>", "256x256xi8>").replace("tensor<i32>", "tensor<i8>");
+    check(&narrow, (1, 1), "");
+    assert!(read(&narrow).found[0].description.ends_with("full, a mask"), "{:?}", read(&narrow).found);
 }
 
 /// Masks of arguments, each with gradients, as JAX writes them: 2 sequences of 256, 2 heads of 64.
