@@ -16,6 +16,7 @@ pub mod cost;
 mod error;
 pub mod gspmd;
 mod ir;
+pub mod memory_kind;
 pub mod ops;
 mod partition;
 pub mod passes;

@@ -17,7 +17,7 @@ use crate::ops::collective::is_collective;
 use crate::ops::{attrs, i64s};
 use crate::region::{self, comparison, type_of};
 
-use memory::row_major;
+use hlo::memory_kind::row_major;
 pub(crate) use sharding::ShardingAttributes;
 
 /// Writes graphs.

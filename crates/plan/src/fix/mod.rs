@@ -36,7 +36,7 @@ pub enum FixKind {
     Recompute,
     /// Arguments that every device holds whole are split.
     Sharding,
-    /// Optimizer state waits in host memory.
+    /// Optimizer state or saved activations wait in host memory.
     Offload,
     /// State is kept in bf16.
     Bf16State,
@@ -110,6 +110,7 @@ const PROPOSALS: &[Propose] = &[
     recompute::everything,
     shard::propose,
     shard_gspmd::propose,
+    offload::propose_activations,
     offload::propose,
     bf16_state::optimizer,
     bf16_state::all_state,

@@ -1,9 +1,9 @@
-//! Offload: optimizer state waits in pinned host memory between the moments it is needed.
-
-use std::sync::Arc;
+//! Offload: optimizer state and saved activations wait in pinned host memory between the moments they are needed.
 
 use compile::Program;
-use hlo::{Attr, Attrs, Func, NewOp, OpKind, OpName, Type};
+use compile::optimize::offload_activations;
+use hlo::memory_kind::{DEVICE, PINNED_HOST, placement};
+use hlo::{Attr, Func, NewOp, OpKind, OpName, Type};
 
 use super::{FixKind, Proposal, Situation, entry};
 use crate::error::Error;
@@ -11,8 +11,6 @@ use crate::memory::{BufferClass, ProgramArgument};
 
 /// Attribute of an argument or result: which memory it lies in.
 const MEMORY_KIND: &str = "mhlo.memory_kind";
-const PINNED_HOST: &str = "pinned_host";
-const DEVICE: &str = "device";
 
 pub(super) fn propose(situation: &Situation<'_>) -> Result<Option<Proposal>, Error> {
     let title = "keep optimizer state in pinned host memory";
@@ -52,11 +50,22 @@ fn offload(func: &mut Func, index: usize, result: usize) -> Option<()> {
 
 /// A value moved to another memory, as JAX writes it.
 fn placed(ty: Type, memory: &str) -> NewOp {
-    let mut frontend = Attrs::new();
-    frontend.set("_xla_buffer_placement", Attr::string(memory));
-    let mut attrs = Attrs::new();
-    attrs.set("call_target_name", Attr::string("annotate_device_placement"));
-    attrs.set("has_side_effect", Attr::Bool(true));
-    attrs.set("mhlo.frontend_attributes", Attr::Dict(Arc::new(frontend)));
-    NewOp { results: vec![ty], attrs, ..NewOp::new(OpName::Known(OpKind::CustomCall)) }
+    NewOp { results: vec![ty], attrs: placement(memory), ..NewOp::new(OpName::Known(OpKind::CustomCall)) }
+}
+
+/// Of stacks of activations: smaller ones are not worth a transfer for each layer.
+const LEAST_STACK_BYTES: u64 = 16 << 20;
+
+pub(super) fn propose_activations(situation: &Situation<'_>) -> Result<Option<Proposal>, Error> {
+    let title = "keep saved activations in pinned host memory";
+    let detail = "what each layer saves travels over PCIe to the host, and back in the backward pass";
+    let proposal = situation.proposal(FixKind::Offload, title, detail);
+    let changed = activations(situation.program)?;
+    Ok(changed.map(|(program, _)| Proposal { program: Some(program), ..proposal }))
+}
+
+/// The program in which loops save their activations in pinned host memory, and how many bytes these are; `None` where none saves any.
+pub(crate) fn activations(program: &Program) -> Result<Option<(Program, u64)>, Error> {
+    let made = offload_activations(program.verified(), LEAST_STACK_BYTES)?;
+    Ok(made.map(|made| (Program::from_module(made.module), made.bytes)))
 }

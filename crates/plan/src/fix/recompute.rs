@@ -26,6 +26,11 @@ pub(crate) fn cheap_activations(program: &Program) -> Result<Option<Program>, Er
     again(program, RematExtent::Cheap)
 }
 
+/// The program in which loops save only what each layer takes; `None` where they save nothing else.
+pub(crate) fn all_but_inputs(program: &Program) -> Result<Option<Program>, Error> {
+    again(program, RematExtent::Everything)
+}
+
 pub(super) fn cheap(situation: &Situation<'_>) -> Result<Option<Proposal>, Error> {
     let title = "compute element-wise activations again in the backward pass";
     propose(situation, RematExtent::Cheap, title, "results of matmuls stay saved; the rest costs vector work once more")

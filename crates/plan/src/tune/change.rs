@@ -118,6 +118,18 @@ pub(super) const CHANGES: &[Change] = &[
         apply: rematerialized,
     },
     Change {
+        name: "saved activations in host memory",
+        reason: "what layers save for the backward pass waits in pinned host memory, and crosses PCIe twice in a step",
+        exact: Exact::Rounding,
+        apply: offloaded_activations,
+    },
+    Change {
+        name: "layer inputs in host memory",
+        reason: "only what each layer takes is saved, in pinned host memory; the rest is computed again in the backward pass",
+        exact: Exact::Rounding,
+        apply: offloaded_inputs,
+    },
+    Change {
         name: "optimizer state in host memory",
         reason: "state that only the update reads waits in pinned host memory, and crosses PCIe twice in a step",
         exact: Exact::Rounding,
@@ -322,9 +334,34 @@ fn rematerialized(program: &Program, _: &Setting) -> Attempt {
     })
 }
 
+/// Why nothing is sent to the host: the link to it is slower than anything that a program that fits may gain.
+const FITS: &str = "the program fits without";
+
+fn offloaded_activations(program: &Program, setting: &Setting) -> Attempt {
+    if setting.fits {
+        return Ok(Err(FITS.into()));
+    }
+    Ok(match offload::activations(program)? {
+        Some((program, bytes)) => {
+            Ok(Changed { program, detail: format!("{} MiB of stacks, those of all devices together", bytes >> 20) })
+        }
+        None => Err("no loop saves activations for another loop".into()),
+    })
+}
+
+fn offloaded_inputs(program: &Program, setting: &Setting) -> Attempt {
+    if setting.fits {
+        return Ok(Err(FITS.into()));
+    }
+    let Some(inputs) = recompute::all_but_inputs(program)? else {
+        return Ok(Err("no loop saves more than the inputs of its layers".into()));
+    };
+    offloaded_activations(&inputs, setting)
+}
+
 fn offloaded(program: &Program, setting: &Setting) -> Attempt {
     if setting.fits {
-        return Ok(Err("the program fits without".into()));
+        return Ok(Err(FITS.into()));
     }
     Ok(match offload::optimizer_state(program, &arguments(program.module()))? {
         Some(program) => {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use chips::Generation;
 use compile::Program;
+use compile::optimize::offload_activations;
 use kernel::LossForm;
 use runtime::Backend;
 use runtime::config::{Config, Mode, Target};
@@ -50,6 +51,28 @@ fn attention_as_composites_gives_the_same_results() {
         for (n, result) in moved.iter().enumerate() {
             assert!(result.is_finite && result.deviation <= tolerance, "{name}, result {n}: {result:?}");
         }
+    }
+}
+
+/// What two loops over layers save for their gradients.
+#[test]
+fn activations_in_host_memory_give_the_same_results() {
+    let backend = Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu)).unwrap();
+    let text = include_str!("../data/scanned_attention.mlir").replace("bf16", "f32");
+    let before = Program::read(text.into_bytes()).unwrap();
+    let made = offload_activations(before.verified(), 0).unwrap().unwrap();
+    let text = hlo::text::print(&made.module);
+    let sent = text.matches("\"pinned_host\"").count() as u64;
+    assert!(made.stacks > 2 && sent == made.stacks, "{sent} of {} are sent:\n{text}", made.stacks);
+    assert!(text.matches("_xla_buffer_placement = \"device\"").count() as u64 >= sent, "all come back:\n{text}");
+    assert_eq!(text.matches("@LayoutConstraint").count() as u64, sent);
+    assert!(offload_activations(&made.module, 0).unwrap().is_none(), "all are there already");
+    let small = offload_activations(before.verified(), 1 << 40).unwrap();
+    assert!(small.is_none(), "small stacks stay");
+    let after = Program::from_module(made.module);
+    let moved = compare_programs(&backend, &before, &after, &samples(&before, 0.3)).unwrap();
+    for (n, result) in moved.iter().enumerate() {
+        assert!(result.is_finite && result.deviation <= 1e-6, "result {n}: {result:?}");
     }
 }
 
