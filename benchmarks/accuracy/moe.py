@@ -157,12 +157,21 @@ def _tiling(run: Run, which: str, pass_: str, m: int, k: int, n: int) -> Tiling:
     def size(name: str, default: int) -> int:
         return int(run.settings.get(f"{which}_tile_{pass_}_{name}") or run.settings.get(f"tile_{name}") or default)
 
-    def fitted(tile: int, whole: int) -> int:
-        """A tile is the whole dimension or a multiple of the 128 lanes."""
+    def fitted(name: str, whole: int) -> int:
+        """A tile is the whole dimension or a multiple of the 128 lanes.
+
+        Tokamax chooses one by halving the dimension, so that nothing is computed beyond it.
+        """
+        tile = size(name, 1024)
+        half = whole
+        while half > tile and half % 256 == 0:
+            half //= 2
+        if run.setting("use_tokamax_gmm") and size(name, 0) == 0 and half <= tile and whole % tile:
+            return half
         return whole if tile >= whole or tile % 128 else tile
 
     tile_m = math.gcd(size("batch_seq", 512), m)
-    return tile_m, fitted(size("embed_dim", 1024), k), fitted(size("mlp_dim", 1024), n)
+    return tile_m, fitted("embed_dim", k), fitted("mlp_dim", n)
 
 
 def _grouped(

@@ -188,7 +188,7 @@ impl Estimate {
 
 /// The range of an estimate: measured over predicted time of the published runs, from one in ten to nine in ten of them. A test holds
 /// that eight in ten are inside.
-pub(crate) const RANGE: (f64, f64) = (0.92, 1.18);
+pub(crate) const RANGE: (f64, f64) = (0.90, 1.08);
 
 fn lines(module: &HloModule, ops: &[OpCost]) -> Vec<OpLine> {
     let mut ops: Vec<&OpCost> = ops.iter().collect();

@@ -24,7 +24,7 @@ pub struct KernelWork {
     pub(crate) matmuls: Vec<Matmul>,
     pub(crate) vector_ops: f64,
     pub(crate) transcendentals: f64,
-    /// Share of the rate of a plain matmul that its matmuls reach.
+    /// Share of the rate of a plain matmul that its matmuls reach; of grouped ones the share of what is computed that was asked for.
     pub(crate) reach: f64,
     /// Bytes it says it moves: blocks that come back are read again.
     pub(crate) hbm_bytes: f64,
@@ -85,7 +85,7 @@ impl KernelWork {
     pub fn time(&self, machine: &Machine, work: &Work) -> OpTime {
         let reach = match self.family {
             LOSS => LOSS_REACH[usize::from(machine.mxu_edge > 128)],
-            GROUPED => machine.reach.grouped,
+            GROUPED => machine.reach.grouped * self.reach,
             _ => self.reach,
         };
         let plain = machine.op_time(work);

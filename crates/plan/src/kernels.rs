@@ -2,7 +2,8 @@
 
 use xla::{HloModule, InstructionId, Opcode, PrimitiveType, Shape};
 
-use crate::kernel_work::{GROUPED, KernelOrder, KernelWork, LOSS, OPS_PER_CODE};
+use crate::grouped::grouped_matmul;
+use crate::kernel_work::{KernelOrder, KernelWork, LOSS, OPS_PER_CODE};
 use crate::serving_kernels;
 use crate::work::Matmul;
 
@@ -311,50 +312,6 @@ fn norm(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
         reach: 1.0,
         hbm_bytes: 0.0,
         touched_bytes: None,
-        rows: None,
-        order: KernelOrder::SideBySide,
-    })
-}
-
-/// A matmul of rows with the matrix of their group: every row meets one matrix, however many groups there are. Where a kernel
-/// says that it computes less, there are rows of no group: room for the worst case.
-fn grouped_matmul(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
-    let instruction = module.instruction(id);
-    let is_matrix = |shape: &&Shape| {
-        shape.dimensions().len() >= 2
-            && shape.element_type().bits() <= 32
-            && !matches!(shape.element_type(), PrimitiveType::S32 | PrimitiveType::Pred)
-    };
-    let mut operands =
-        instruction.operands().iter().map(|&operand| module.instruction(operand).shape()).filter(is_matrix);
-    let (lhs, rhs) = (operands.next()?, operands.next()?);
-    let output = instruction.shape().leaves().next()?;
-    let last = |shape: &Shape, n: usize| shape.dimensions().iter().rev().nth(n).map_or(1, |&d| d.max(1) as u64);
-    // Rows of the groups lie one after the other; with the gradient of the matrices, rows are what is summed over.
-    let (flops, contracted, columns) = if output.dimensions().len() == 3 {
-        let (k, n) = (last(output, 1), last(output, 0));
-        let rows = lhs.element_count() / k.max(1);
-        (2.0 * rows as f64 * k as f64 * n as f64, rows, n)
-    } else {
-        let (rows, n) = (last(output, 1), last(output, 0));
-        let k = lhs.element_count() / rows.max(1);
-        (2.0 * rows as f64 * k as f64 * n as f64, k, n)
-    };
-    let stated = instruction.kernel_cost().map(|cost| cost.flops as f64).filter(|stated| *stated > 0.0);
-    let flops = stated.map_or(flops, |stated| stated.min(flops));
-    let element = if lhs.element_type().bits() > rhs.element_type().bits() { lhs } else { rhs }.element_type();
-    // Of matrices of all layers those of one are read.
-    let stated_bytes = instruction.kernel_cost().map(|cost| cost.bytes_accessed as f64);
-    let touched_bytes = stated_bytes.filter(|_| rhs.dimensions().len() == 4);
-    let matmul = Matmul { flops, element, contracted, columns };
-    Some(KernelWork {
-        family: GROUPED,
-        matmuls: vec![matmul],
-        vector_ops: 0.0,
-        transcendentals: 0.0,
-        reach: 1.0,
-        hbm_bytes: 0.0,
-        touched_bytes,
         rows: None,
         order: KernelOrder::SideBySide,
     })

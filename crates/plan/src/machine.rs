@@ -63,10 +63,10 @@ pub struct Reach {
     pub launch_s: f64,
     /// Seconds a program takes beside its ops: `gemm-7x-128` and `hbm-copy-7x-2097152`, where little else is left.
     pub program_s: f64,
-    /// Share of the rate of a plain matmul that a grouped matmul reaches: its tiles are smaller, and matrices are read once for
-    /// each tile of rows. The sparse models of `docs/accuracy.md`.
+    /// Share of the rate of a plain matmul that the tiles of a grouped matmul reach, those that are computed in vain counted. The sparse
+    /// models of `docs/accuracy.md`.
     pub grouped: f64,
-    /// Seconds to move a row that an index names: rows are moved one by one. The sparse models of `docs/accuracy.md`.
+    /// Seconds to move a row that an index names, on a TensorCore: rows are moved one by one. The sparse models of `docs/accuracy.md`.
     pub indexed_row_s: f64,
     /// Seconds until a collective moves its first byte, beside hops: `allgather-7x-2x2x1-*`.
     pub collective_s: f64,

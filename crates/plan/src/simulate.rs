@@ -70,6 +70,8 @@ enum Lane {
     Host(Way),
     /// Copies within device memory.
     Hbm,
+    /// A SparseCore, which gathers and scatters beside copies.
+    SparseCore(u32),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -373,18 +375,22 @@ impl<'a> Program<'a> {
 
     /// A copy or another op that runs beside the core.
     fn start_transfer(&self, at: InstructionId, pass: &mut Pass) {
-        let on_sparse_cores = self.module.instruction(at).attributes().async_execution_thread == sparse_core::THREAD;
-        let runs_on = if on_sparse_cores { RunsOn::SparseCores } else { RunsOn::TensorCore };
+        let instruction = self.module.instruction(at);
+        let on_sparse_cores = instruction.attributes().async_execution_thread == sparse_core::THREAD;
+        let cores = if on_sparse_cores { instruction.sparse_cores() } else { Vec::new() };
+        let runs_on = if on_sparse_cores { RunsOn::SparseCores(cores.len()) } else { RunsOn::TensorCore };
         let beside = self.beside(at, runs_on, 0);
-        let (over, lane, seconds) = if beside.host_bytes > 0.0 {
+        let (over, lanes, seconds) = if beside.host_bytes > 0.0 {
             let way = if beside.is_to_host { Way::Up } else { Way::Down };
             let seconds = beside.host_bytes / (self.machine.host_bytes_per_s * self.machine.reach.host);
-            (Bound::Host, Lane::Host(way), seconds)
+            (Bound::Host, vec![Lane::Host(way)], seconds)
+        } else if cores.is_empty() {
+            (Bound::Hbm, vec![Lane::Hbm], beside.seconds)
         } else {
-            (Bound::Hbm, Lane::Hbm, beside.seconds)
+            (Bound::Hbm, cores.into_iter().map(Lane::SparseCore).collect(), beside.seconds)
         };
         *pass.transfers.entry(over).or_default() += seconds;
-        let done_at = pass.lanes.start(&[lane], pass.now, seconds);
+        let done_at = pass.lanes.start(&lanes, pass.now, seconds);
         pass.pending.insert(at, Pending { done_at, over });
     }
 
@@ -400,11 +406,14 @@ impl<'a> Program<'a> {
             && !instruction.called_computations().is_empty();
         if !is_caller {
             let is_work = work.traffic.read.hbm + work.traffic.written.hbm > 0.0 || !work.matmuls.is_empty();
-            let lookup_s = match runs_on {
-                RunsOn::SparseCores => self.machine.lookup_s(self.module, at),
+            let on_sparse_cores_s = match runs_on {
+                RunsOn::SparseCores(cores) => {
+                    let lookup_s = self.machine.lookup_s(self.module, at);
+                    lookup_s.or_else(|| self.machine.offloaded_rows_s(&work, cores))
+                }
                 RunsOn::TensorCore => None,
             };
-            sum.seconds = match lookup_s {
+            sum.seconds = match on_sparse_cores_s {
                 Some(seconds) => seconds,
                 None if is_work => self.machine.op_time(&work).seconds(),
                 None => 0.0,
@@ -531,7 +540,8 @@ struct Transfer {
 #[derive(Clone, Copy)]
 enum RunsOn {
     TensorCore,
-    SparseCores,
+    /// So many SparseCores; 0 where the compiler does not say.
+    SparseCores(usize),
 }
 
 /// Work that runs beside the core.

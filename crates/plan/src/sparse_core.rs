@@ -3,13 +3,14 @@
 //! The compiler gives no cycles for SparseCores, with and without `--full`. The one measurement is that of JAX's guide "SparseCore Kernel
 //! Writing": with all 16 subcores of a core, 4,194,304 rows of 512 bytes are gathered and written in 4.05 ms, on a chip with 16 lanes and two
 //! cores for each device (TPU7x). Its kernel shares ids between subcores, not between cores. A subcore then moves a line in 15.4 ns.
-//! The same is taken for other generations, which nobody measured. So a row takes at least what an indexed row takes elsewhere: the
-//! compiler's own gathers are priced like that wherever they run, and a look-up must not gain by another price.
+//! The same is taken for other generations, which nobody measured. The compiler names the cores that each of its gathers and scatters runs
+//! on. Our own look-ups were never timed on a TPU: a row of theirs takes at least what an indexed row takes on a TensorCore.
 
 use kernel::SparseCores;
 use xla::{HloModule, InstructionId, Opcode, PrimitiveType};
 
 use crate::machine::Machine;
+use crate::work::Work;
 
 /// The thread on which the compiler puts what SparseCores do.
 pub(crate) const THREAD: &str = "sparsecore";
@@ -53,6 +54,21 @@ impl Machine {
         Some(self.rows_s(workers, rows, row_bytes).max(START_S + rows * self.reach.indexed_row_s))
     }
 
+    /// Seconds of rows that the compiler gathers or scatters on so many SparseCores, all of a device where it does not say; `None` for
+    /// other work, and for generations without them.
+    pub(crate) fn offloaded_rows_s(&self, work: &Work, cores: usize) -> Option<f64> {
+        let all = SparseCores::of(self.generation).ok()?;
+        if work.indexed_rows <= 0.0 {
+            return None;
+        }
+        let cores = if cores == 0 { all.cores } else { cores.min(all.cores) };
+        let (read, written) = (work.traffic.read.hbm, work.traffic.written.hbm);
+        let row_bytes = (read.min(written) / work.indexed_rows).max(1.0);
+        let lines = work.indexed_rows * (row_bytes / LINE_BYTES).ceil();
+        let hbm_s = (read + written) / (self.hbm_bytes_per_s * self.reach.hbm);
+        Some(START_S + (lines * LINE_S / (cores * all.subcores) as f64).max(hbm_s))
+    }
+
     fn rows_s(&self, workers: f64, rows: f64, row_bytes: f64) -> f64 {
         let lines = rows * (row_bytes / LINE_BYTES).ceil();
         // In and out; a part of a line is a whole one.
@@ -64,6 +80,21 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 524,288 rows of 2816 bf16 on TPU7x: 11 lines each, by 16 subcores of each core that the compiler names.
+    #[test]
+    fn offloaded_rows_take_the_cores_they_run_on() {
+        let machine = Machine::of(&"tpu7x-2".parse().unwrap());
+        let (rows, row_bytes) = (524_288.0, 5632.0);
+        let mut work = Work { indexed_rows: rows, ..Work::default() };
+        (work.traffic.read.hbm, work.traffic.written.hbm) = (rows * row_bytes, rows * row_bytes);
+        let one = machine.offloaded_rows_s(&work, 1).unwrap();
+        let both = machine.offloaded_rows_s(&work, 2).unwrap();
+        assert!((one - START_S - rows * 11.0 * LINE_S / 16.0).abs() < 1e-9, "{one}");
+        assert!((one - START_S) / (both - START_S) > 1.99);
+        assert_eq!(machine.offloaded_rows_s(&work, 0), Some(both));
+        assert_eq!(machine.offloaded_rows_s(&Work::default(), 1), None);
+    }
 
     #[test]
     fn lines_are_shared_between_subcores_until_hbm_is_full() {

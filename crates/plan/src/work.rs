@@ -136,7 +136,11 @@ fn shuffle_cycles(module: &HloModule, id: InstructionId) -> f64 {
         let is_small = from.rows == to.rows && to.rows < FULL_TILE_ROWS;
         return if is_moved && is_small { rows / to.rows as f64 } else { 0.0 };
     }
-    let is_packed = operand.element_type().bits().min(result.element_type().bits()) < 32;
+    let bits = operand.element_type().bits().min(result.element_type().bits());
+    if from.keeps_words(&to, bits) {
+        return rows / from.rows.min(to.rows) as f64;
+    }
+    let is_packed = bits < 32;
     rows * match is_packed {
         true if to.scatters(&from) => CYCLES_PER_SCATTERED_ROW,
         true => CYCLES_PER_PACKED_ROW,
@@ -176,6 +180,17 @@ impl Tiling {
             layout.minor_to_major.iter().map(|&dimension| shape.dimension(i64::from(dimension))).collect();
         let sizes = sizes.filter(|sizes| sizes.len() >= 2)?;
         Some(Tiling { sizes, order: layout.minor_to_major.clone(), rows: u64::try_from(*rows).ok()?.max(1) })
+    }
+
+    /// Whether rows stay in the same order, and those that share a word share one there too: tiles are cut or joined, one in a cycle, and
+    /// nothing is taken apart.
+    fn keeps_words(&self, to: &Tiling, bits: u32) -> bool {
+        let rows_of_a_word = u64::from((32 / bits.max(1)).max(1));
+        let is_whole = |tiling: &Tiling| {
+            let in_order = tiling.order.iter().rev().copied().eq(0..tiling.order.len() as u32);
+            in_order && tiling.sizes.get(1).is_some_and(|rows| rows % rows_of_a_word == 0)
+        };
+        self.sizes.first() == to.sizes.first() && is_whole(self) && is_whole(to)
     }
 
     /// Whether rows that share a tile elsewhere come into smaller tiles here which do not follow each other.

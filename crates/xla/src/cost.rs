@@ -1,5 +1,8 @@
 //! Work of a whole program: matrix FLOPs, bytes and the compiler's cycle estimates, with loops multiplied out.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::executions::Executions;
 use crate::json::Json;
 use crate::module::{ComputationId, HloModule, Instruction, InstructionId};
@@ -54,6 +57,20 @@ impl Instruction {
     pub(crate) fn is_free_custom_call(&self) -> bool {
         const FREE: [&str; 4] = ["AllocateBuffer", "ConcatBitcast", "AsyncCollectiveStart", "AsyncCollectiveDone"];
         !self.called.is_empty() || FREE.contains(&self.attributes().custom_call_target.as_str())
+    }
+
+    /// The code of a custom kernel: MLIR, as bytecode or as text.
+    pub fn kernel_body(&self) -> Option<Vec<u8>> {
+        let config = self.backend_config_json()?;
+        STANDARD.decode(config.get("custom_call_config")?.get("body")?.as_str()?).ok()
+    }
+
+    /// The SparseCores that a call runs on, by number; none where the compiler does not say.
+    pub fn sparse_cores(&self) -> Vec<u32> {
+        let config = self.backend_config_json();
+        let ids = config.as_ref().and_then(|config| config.get("sparse_core_config")?.get("core_ids"));
+        let ids = ids.and_then(Json::as_array).unwrap_or_default();
+        ids.iter().filter_map(|id| u32::try_from(id.as_i64()?).ok()).collect()
     }
 
     /// The `cost_estimate` of a custom kernel.

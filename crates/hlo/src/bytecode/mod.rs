@@ -16,7 +16,7 @@ mod vhlo;
 mod write;
 
 use crate::error::Error;
-use crate::ir::Module;
+use crate::ir::{Attr, Module};
 
 /// What a file says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +43,12 @@ pub fn artifact(bytes: &[u8]) -> Result<Artifact, Error> {
 /// Reads a program.
 pub fn read(bytes: &[u8]) -> Result<Module, Error> {
     module::read(&container::Container::open(bytes)?)
+}
+
+/// Attributes of MLIR's builtin dialect in bytecode of any dialects, such as the body of a TPU kernel. What holds an attribute of a dialect
+/// that is not known here is left out.
+pub fn builtin_attributes(bytes: &[u8]) -> Result<Vec<Attr>, Error> {
+    Ok(tables::Tables::new(&container::Container::open(bytes)?).builtin())
 }
 
 /// Writes a portable artifact that `deserialize_portable_artifact` of StableHLO reads: bytecode version 6, StableHLO 1.10.0

@@ -97,6 +97,19 @@ impl<'a> Tables<'a> {
         Ok(attr)
     }
 
+    /// All attributes of the builtin dialect that can be read.
+    pub(super) fn builtin(&mut self) -> Vec<Attr> {
+        let container = self.container;
+        let is_builtin = |entry: &&Entry<'a>| entry.custom && entry.dialect == "builtin";
+        let entries = container.attrs.iter().enumerate().filter(|(_, entry)| is_builtin(entry));
+        let read = entries.filter_map(|(index, entry)| {
+            // One that cannot be read leaves its depth behind.
+            self.depth = 0;
+            self.attr_at(&entry.data, index as u64).ok()
+        });
+        read.collect()
+    }
+
     /// The type of that number.
     pub(super) fn type_at(&mut self, at: &Cursor<'_>, index: u64) -> Result<Type, Error> {
         let slot = usize::try_from(index).ok().filter(|&i| i < self.types.len());

@@ -309,6 +309,14 @@ mod tests {
             (copy("3,2,1,0", "3,2,0,1"), copy("3,2,1,0", "3,1,2,0"), copy("3,2,1,0", "2,3,1,0"));
         assert!(sublanes > 1.5 * alike, "{sublanes} {alike}");
         assert_eq!(lanes, alike);
+        // A reshape that cuts tiles keeps words where it cuts between them, and takes them apart where it does not.
+        let reshape = |rows: u64, each: u64, tile: u64| {
+            let (flat, cut) = (rows * each, format!("bf16[{rows},{each},2880]{{2,1,0:T({tile},128)(2,1)}}"));
+            let text = format!("%reshape = {cut} reshape(bf16[{flat},2880]{{1,0:T(8,128)(2,1)}} %a)");
+            ProfileErrors::of([op(&text, 30.0, StatedWork::default())], &machine).ops[0].predicted_s
+        };
+        let (words, apart) = (reshape(81_920, 4, 4), reshape(65_536, 5, 8));
+        assert!(apart > 1.8 * words, "{words} {apart}");
     }
 
     /// An all-reduce over pairs two hops apart on a v6e-8, 121.7 ms.

@@ -1,0 +1,56 @@
+//! The windows of a TPU kernel: which block of each operand and result one step of its grid has in VMEM.
+
+use hlo::Attr;
+
+const BOUNDS: &str = "window_bounds";
+
+/// Sizes of the windows of operands and results in their order, those that are prefetched left out; none where the code says nothing.
+/// The code is MLIR, as bytecode (kernels of JAX) or as text (ours).
+pub(crate) fn kernel_windows(body: &[u8]) -> Vec<Vec<u64>> {
+    if hlo::bytecode::is_bytecode(body) {
+        let attributes = hlo::bytecode::builtin_attributes(body).unwrap_or_default();
+        return attributes.iter().find_map(listed).unwrap_or_default();
+    }
+    let text = String::from_utf8_lossy(body);
+    let arrays = text.split(BOUNDS).skip(1).filter_map(|after| {
+        let (_, sizes) = after.split_once("array<i64:")?;
+        let (sizes, _) = sizes.split_once('>')?;
+        sizes.split(',').map(|size| size.trim().parse().ok()).collect::<Option<Vec<u64>>>()
+    });
+    arrays.collect()
+}
+
+/// The windows of a list of them.
+fn listed(attribute: &Attr) -> Option<Vec<Vec<u64>>> {
+    let Attr::Array(windows) = attribute else { return None };
+    let window = |attribute: &Attr| {
+        let Attr::Dict(window) = attribute else { return None };
+        let Attr::DenseArray(_, sizes) = window.get(BOUNDS)? else { return None };
+        sizes.iter().map(|&size| u64::try_from(size).ok()).collect::<Option<Vec<u64>>>()
+    };
+    let all: Option<Vec<Vec<u64>>> = windows.iter().map(window).collect();
+    all.filter(|windows| !windows.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// JAX's megablox for 294912 rows of 2048, 1408 columns and 64 groups, as libtpu 0.0.51 has it: rows, matrices, result.
+    #[test]
+    fn bytecode_has_windows() {
+        let body = include_bytes!("../tests/data/gmm.mosaic.bc");
+        assert_eq!(kernel_windows(body), [vec![512, 1024], vec![1, 1024, 1024], vec![512, 1024]]);
+        for end in 0..body.len() {
+            kernel_windows(&body[..end]);
+        }
+    }
+
+    #[test]
+    fn text_has_windows() {
+        let text = "window_params = [{transform_indices = @transform_0, window_bounds = array<i64: 512, 1024>}, \
+                    {transform_indices = @transform_1, window_bounds = array<i64: 1, 1024, 128>}]";
+        assert_eq!(kernel_windows(text.as_bytes()), [vec![512, 1024], vec![1, 1024, 128]]);
+        assert!(kernel_windows(b"ML\xefR").is_empty() && kernel_windows(b"no kernel").is_empty());
+    }
+}
