@@ -6,10 +6,11 @@
 use hlo::{Definition, Func, Keyword, Op, OpKind, Value};
 
 use super::layout::{Label, Labels, Layout};
-use super::mask::{BIAS, Evaluator, LOW, MaskForm, MaskOf, Visible, visible, visible_blocks};
+use super::mask::{BIAS, Evaluator, MaskForm, MaskOf, Visible, visible, visible_blocks};
 use super::ops::{is_constraint, unpermuted};
 use super::site::{Applied, Site};
 use crate::call::static_spec;
+use crate::kernels::flash::BLIND_BELOW;
 
 /// A condition, or what is added.
 #[derive(Clone, Debug)]
@@ -92,6 +93,9 @@ impl Conditions {
     }
 }
 
+/// Numbers this low leave nothing of the scores that they are added to: a query whose scores all have one weighs all values alike. Less
+/// low ones keep the order of scores, so they stay numbers that are added.
+const ALONE: f64 = BLIND_BELOW as f64;
 /// Parts that one mask may have.
 const MAX_PARTS: usize = 32;
 
@@ -156,8 +160,8 @@ impl<'a> Apart<'a, '_> {
             (OpKind::Add, MaskForm::Added, &[a, b]) => all.extend([(a, form, low), (b, form, low)]),
             (OpKind::Select, MaskForm::Added, &[p, a, b]) if same(p) => {
                 let (keep, low, rest) = match (number(a), number(b)) {
-                    (_, Some(low)) if low <= LOW => (MaskForm::KeepWhere, low, a),
-                    (Some(low), _) if low <= LOW => (MaskForm::MaskWhere, low, b),
+                    (_, Some(low)) if low <= ALONE => (MaskForm::KeepWhere, low, a),
+                    (Some(low), _) if low <= ALONE => (MaskForm::MaskWhere, low, b),
                     _ => return None,
                 };
                 all.extend([(p, keep, Some(low)), (rest, form, None)]);
@@ -168,7 +172,7 @@ impl<'a> Apart<'a, '_> {
                     (_, Some(low)) => (a, low),
                     _ => return None,
                 };
-                (low <= LOW).then_some(())?;
+                (low <= ALONE).then_some(())?;
                 let less = defining(func, by).filter(|op| op.kind() == Some(OpKind::Subtract));
                 match less {
                     Some(less) if number(less.operands[0]) == Some(1.0) => {
@@ -322,8 +326,13 @@ pub(super) fn conditions(func: &Func, site: &mut Site) -> Result<Conditions, Str
         let is_flat = part.varies.iter().filter(|varies| **varies).count()
             == usize::from(of.queries.is_some()) + usize::from(of.keys.is_some());
         if part.is_static && is_flat {
-            match visible(func, &[of], size(&rows), size(&keys)) {
+            let sizes = (size(&rows), size(&keys));
+            // What is added to all scores of a query hides none of them.
+            let is_shift = part.form == MaskForm::Added
+                && visible_blocks(func, &[of], sizes.0, sizes.1).is_none_or(|(_, has_empty_rows)| has_empty_rows);
+            match visible(func, &[of], sizes.0, sizes.1) {
                 Err(BIAS) => found.added.push(part),
+                _ if is_shift => found.added.push(part),
                 _ => by_position.push((of, part)),
             }
             continue;

@@ -106,6 +106,15 @@ fn masks_of_arguments_become_operands() {
 }
 
 #[test]
+fn numbers_that_keep_the_order_of_scores_are_added() {
+    // A shift of all scores of a query.
+    let added = MASKS[3].1;
+    let shifted = change(added, "stablehlo.multiply %3, %4", "stablehlo.add %3, %4");
+    check(&shifted, (1, 1), "");
+    assert!(read(&shifted).found[0].description.ends_with("full, a bias"), "{:?}", read(&shifted).found);
+}
+
+#[test]
 fn ids_that_are_not_equal_are_a_mask() {
     // Ids that are not equal are a mask of pairs.
     let less = change(MASKS[0].1, "%4 = stablehlo.compare EQ", "%4 = stablehlo.compare LE");

@@ -120,6 +120,23 @@ fn masks_of_arguments_give_the_same_results() {
     }
 }
 
+/// -1e4 added to all scores of a query hides no key: f32 keeps three digits of them.
+#[test]
+fn what_is_added_to_all_scores_hides_nothing() {
+    let backend = Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu)).unwrap();
+    let text = MASKS[3].1.replace("bf16", "f32").replace("stablehlo.multiply %3, %4", "stablehlo.add %3, %4");
+    let before = Program::read(text.into_bytes()).unwrap();
+    let found = kernel::recognise(before.verified().clone(), Generation::V5e).unwrap();
+    assert_eq!(found.found.len(), 1, "{:?}", found.left);
+    let mut samples = samples(&before, 0.3);
+    let numbers: Vec<i32> = (0..512).map(|n| n % 5).collect();
+    samples[3] = Arc::new(Literal::from_slice(&numbers, vec![2, 256]).unwrap());
+    let moved = compare_programs(&backend, &before, &Program::from_module(found.module), &samples).unwrap();
+    for (n, result) in moved.iter().enumerate() {
+        assert!(result.is_finite && result.deviation <= 0.01, "result {n}: {result:?}");
+    }
+}
+
 /// Attention behind projections that are split over 2 × 4 devices, with gradients, as JAX exports it for Shardy and for GSPMD.
 const SHARDED: [(&str, &str); 7] = [
     ("shardy", include_str!("../../../kernel/tests/data/recognise/sharded.mlir")),

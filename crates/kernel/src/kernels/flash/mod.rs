@@ -144,7 +144,7 @@ impl FlashBlockSizes {
 pub(crate) const MASK_VALUE: f32 = -0.7 * f32::MAX;
 
 /// A query whose largest score is no larger sees no key, where a mask is added to scores.
-const BLIND_BELOW: f32 = -5e8;
+pub(crate) const BLIND_BELOW: f32 = -5e8;
 
 /// Blocks that a table may have: it lies in SMEM.
 const MAX_TABLE: usize = 1 << 15;
