@@ -28,6 +28,7 @@ pub fn text(data: &[u8]) {
 
 /// Bytecode: whatever reads can be printed, verified and written again.
 pub fn bytecode(data: &[u8]) {
+    let _ = hlo::bytecode::builtin_attributes(data);
     let Ok(module) = hlo::bytecode::read(data) else { return };
     let _ = hlo::text::print(&module);
     let _ = hlo::bytecode::write(&module);

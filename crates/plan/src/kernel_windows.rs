@@ -41,8 +41,14 @@ mod tests {
     fn bytecode_has_windows() {
         let body = include_bytes!("../tests/data/gmm.mosaic.bc");
         assert_eq!(kernel_windows(body), [vec![512, 1024], vec![1, 1024, 1024], vec![512, 1024]]);
-        for end in 0..body.len() {
-            kernel_windows(&body[..end]);
+        let mut changed = body.to_vec();
+        for at in 0..body.len() {
+            kernel_windows(&body[..at]);
+            for flipped in [0x01, 0x55, 0xff] {
+                changed[at] ^= flipped;
+                kernel_windows(&changed);
+                changed[at] ^= flipped;
+            }
         }
     }
 
