@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::panic::Location as Caller;
 use std::sync::Arc;
 
+use hlo::memory_kind::row_major;
 use hlo::ops::Violation;
 use hlo::{Attr, Attrs, Func, FuncBuilder, Keyword, Loc, Location, OpKind, Type, Value, Visibility};
 use tensor::DType;
@@ -17,7 +18,6 @@ use crate::ops::collective::is_collective;
 use crate::ops::{attrs, i64s};
 use crate::region::{self, comparison, type_of};
 
-use hlo::memory_kind::row_major;
 pub(crate) use sharding::ShardingAttributes;
 
 /// Writes graphs.

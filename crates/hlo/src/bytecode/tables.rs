@@ -103,9 +103,13 @@ impl<'a> Tables<'a> {
         let is_builtin = |entry: &&Entry<'a>| entry.custom && entry.dialect == "builtin";
         let entries = container.attrs.iter().enumerate().filter(|(_, entry)| is_builtin(entry));
         let read = entries.filter_map(|(index, entry)| {
-            // One that cannot be read leaves its depth behind.
-            self.depth = 0;
-            self.attr_at(&entry.data, index as u64).ok()
+            let before = self.weight;
+            let attr = self.attr_at(&entry.data, index as u64);
+            if attr.is_err() {
+                // It left without giving back its depth, and what was counted before it.
+                (self.depth, self.weight) = (0, self.weight.saturating_add(before));
+            }
+            attr.ok()
         });
         read.collect()
     }
