@@ -2,7 +2,7 @@
 the loss and the norm by their blocks.
 
     python benchmarks/kernels/run.py --tpu target/debug/tpu --kernel target/debug/examples/kernel
-        [--only v5e,4096,ours-fwd] [--only blocks] [--only paged] [--record FILE] [--out docs/kernel-cycles.md]
+        [--only v5e,4096,ours-fwd] [--only blocks] [--only paged] [--only grouped] [--record FILE] [--out docs/kernel-cycles.md]
 
 Nothing runs on a device: the TPU compiler simulates the code it generated (`--xla_jf_dump_static_llo_profile_to`). Needs
 `TPUBRIDGE_LIBTPU` and a Python with JAX and libtpu; for vLLM's kernel `TPU_INFERENCE`, the folder `tpu_inference` of that package.
@@ -45,6 +45,14 @@ BLOCKS = {
     "norm-fwd": ("2048,4096", ["256", "128", "64"]),
     "norm-bwd": ("2048,4096", ["128", "64", "32"]),
 }
+# Grouped matmuls: type of the matrices; rows, inner size, columns, groups, rows expected in groups; tiles of the size that is usual in training.
+GROUPED = [
+    ("bf16", "4096,2048,7168,8,4096", "512,1024,1024"),
+    ("bf16", "4096,4096,1536,64,4096", "512,1024,768"),
+    ("bf16", "2048,2048,768,16,2048", "512,1024,768"),
+    ("i8", "512,6144,2560,20,64", "512,1024,640"),
+    ("f8E4M3FN", "512,6144,2560,20,64", "512,1024,640"),
+]
 # With twice the vocabulary: the difference is free of what a kernel loads before its first step and stores after its last.
 LONGER = {"loss-fwd": "2048,2048,8192", "loss-bwd": "1024,2048,4096"}
 # The matmul of the loss by itself, as the compiler writes it.
@@ -129,6 +137,24 @@ def paged(options, generation, sizes, kind):
         if not cycles:
             raise subprocess.CalledProcessError(0, command)
         return cycles
+
+
+def grouped(options, generation, dtype, sizes, tiles):
+    """Cycles of a grouped matmul and its tiles; `None`: the crate's own. Every entry of the tables of visits is a group of its own, in order."""
+    rows, _, _, groups, _ = map(int, sizes.split(","))
+    given = [options.kernel, f"grouped-{dtype}", generation, sizes, *([tiles] if tiles else [])]
+    done = subprocess.run(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True, text=True)
+    tiles = ",".join(re.findall(r"\d+", done.stderr))
+    in_rows = rows // int(tiles.split(",")[0])
+    body = re.search(r"body\\22: \\22([A-Za-z0-9+/=]+)\\22", done.stdout).group(1)
+    kernel = base64.b64decode(body).decode()
+    at = "\\1.at = arith.index_cast \\2 : index to i32\n"
+    group = at + f"\\1.most = arith.constant {groups - 1} : i32\n\\1 = arith.minsi \\1.at, \\1.most : i32"
+    tile = at + f"\\1.n = arith.constant {in_rows} : i32\n\\1.m = arith.muli \\1.at, \\1.n : i32\n"
+    tile += f"\\1.all = arith.constant {in_rows + groups} : i32\n\\1 = arith.divsi \\1.m, \\1.all : i32"
+    for memory, value in enumerate([group, tile]):
+        kernel = re.sub(rf"(%\w+) = memref\.load %memory{memory}\[([^\]]*)\][^\n]*", value, kernel)
+    return counted(options, generation, done.stdout.replace(body, base64.b64encode(kernel.encode()).decode())), tiles
 
 
 class Known:
@@ -292,6 +318,22 @@ def report(record, out):
             lines.append(f"| {form} | {heads * group} | " + " | ".join(map(str, sizes)) + f" | {shown} |")
     lines += [
         "",
+        "## Tiles of grouped matmuls",
+        "Rows in bf16. Sizes: rows, inner size, columns, groups, and rows that groups have together. Tiles: rows, inner size, columns. Those of 512 rows were used",
+        "for all sizes before; the crate's own depend on rows and groups. The tables of visits are constants: every entry multiplies, each a group of its own while",
+        "there are groups, which is the worst case.",
+        "",
+        "| matrices | sizes | TPU | tiles of 512 | cycles | own tiles | cycles | own / 512 |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for dtype, sizes, usual in GROUPED:
+        for generation in GENERATIONS:
+            both = [record.get(f"{generation},{sizes.replace(',', 'x')},grouped-{dtype}-{which}") for which in ["usual", "own"]]
+            shown = [f"{tiles} | {n:,}" if n else "- | not counted" for n, tiles in [cell or (None, None) for cell in both]]
+            ratio = f"{both[1][0] / both[0][0]:.2f}" if all(both) else "-"
+            lines.append(f"| {dtype} | {sizes} | {generation} | {shown[0]} | {shown[1]} | {ratio} |")
+    lines += [
+        "",
         "## Blocks of the loss and the norm",
         "bf16, weights of norms f32. Sizes: rows, depth and vocabulary of the loss; rows and size of the norm. Blocks: rows and vocabulary;",
         "rows. The backward pass of the loss gives both gradients, three matmuls. Those in bold are the crate's own.",
@@ -341,8 +383,9 @@ def main():
     blocks += [f"{g},{kind},longer" for kind in LONGER for g in GENERATIONS]
     pages = [f"{g},{'x'.join(map(str, sizes))},paged-{kind}" for g in GENERATIONS for sizes in PAGED for kind in ["ours", *PEERS]]
     pages += [f"{g},{'x'.join(map(str, sizes))},paged-{kind}" for g in GENERATIONS for kind in FORMS for sizes in FORM_SIZES]
-    groups = {"blocks": blocks, "paged": pages}
-    wanted = options.only or attention + ["paged", "blocks"]
+    matmuls = [f"{g},{s.replace(',', 'x')},grouped-{t}-{which}" for t, s, _ in GROUPED for g in GENERATIONS for which in ["usual", "own"]]
+    groups = {"blocks": blocks, "paged": pages, "grouped": matmuls}
+    wanted = options.only or attention + ["paged", "grouped", "blocks"]
     for key in [key for given in wanted for key in groups.get(given, [given])]:
         if key in record:
             continue
@@ -350,6 +393,11 @@ def main():
         try:
             if kind.startswith("paged-"):
                 cycles = paged(options, generation, tuple(map(int, length.split("x"))), kind.removeprefix("paged-"))
+            elif kind.startswith("grouped-"):
+                _, dtype, which = kind.split("-")
+                sizes = length.replace("x", ",")
+                usual = {(t, s): tiles for t, s, tiles in GROUPED}.get((dtype, sizes))
+                cycles = grouped(options, generation, dtype, sizes, usual if which == "usual" else None)
             elif length == "matmul":
                 cycles = counted(options, generation, MATMUL)
             elif length in BLOCKS:

@@ -2,7 +2,8 @@
 //!
 //! `flash-fwd`, `flash-bwd` of a length, with blocks of queries, keys in VMEM and keys; `norm-fwd`, `norm-bwd` of rows and a size,
 //! with a block of rows; `quantized-i4`, `quantized-i8`, `quantized-f8E4M3FN` of rows, input and output features and a group, with
-//! blocks of input and output features; `paged`, `paged-int8`, `paged-mla` of sequences, KV heads, group, tokens, table and page size,
+//! blocks of input and output features; `grouped-bf16` and such of rows, inner size, columns, groups and rows that groups are expected
+//! to have, with tiles of rows, inner size and columns; `paged`, `paged-int8`, `paged-mla` of sequences, KV heads, group, tokens, table and page size,
 //! with a block of queries;
 //! `loss-fwd`, `loss-bwd` of rows, depth and vocabulary size, with blocks of rows and vocabulary; `lookup` of rows of a table, their
 //! size and ids, with a window of ids and columns.
@@ -15,6 +16,7 @@ use kernel::kernels::PassDirection;
 use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
 use kernel::kernels::embedding::{self, LookupWindow, SparseLookup};
 use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, Segments};
+use kernel::kernels::grouped::{self, Grouped, Matrices, Tiles, Visits};
 use kernel::kernels::norm::{self, FusedNorm, FusedNormKind};
 use kernel::kernels::paged::{self, AttentionSinks, PagedAttention};
 use kernel::kernels::quantized::{self, QuantizedMatmul, QuantizedTiles};
@@ -108,6 +110,27 @@ fn printed(args: &[String]) -> Result<String, String> {
             };
             let tiles = tiles.ok_or("no blocks divide these features")?;
             quantized::matmul(&shape, tiles, generation).map_err(|error| error.to_string())
+        }
+        (kind, &[rows, inner, columns, groups, expected]) if kind.starts_with("grouped-") => {
+            let codes = DType::from_name(kind.trim_start_matches("grouped-")).ok_or("no such type of matrices")?;
+            let grouped = Grouped {
+                rows,
+                inner,
+                columns,
+                groups,
+                layers: None,
+                dtype: DType::BF16,
+                codes,
+                matrices: Matrices::AsIs,
+                expected_rows: Some(expected),
+            };
+            let tiles = match blocks[..] {
+                [rows, inner, columns] => Some(Tiles { rows, inner, columns }),
+                _ => Tiles::preferred(&grouped, Visits::EveryTile, generation),
+            };
+            let tiles = tiles.ok_or("no tiles divide these sizes")?;
+            eprintln!("tiles of {} rows, {} inner, {} columns", tiles.rows, tiles.inner, tiles.columns);
+            grouped::matmul(&grouped, tiles, generation).map_err(|error| error.to_string())
         }
         _ => return Err(format!("no kernel {kind} of {sizes}")),
     }?;

@@ -1,10 +1,10 @@
 //! Grouped matmuls (megablox, tokamax, our own): the tiles they compute, which are more than their rows, and what they read for that.
 
+use kernel::LEAST_PASS;
 use xla::{HloModule, InstructionId, PrimitiveType, Shape};
 
 use crate::kernel_windows::kernel_windows;
-use crate::kernel_work::{GROUPED, KernelOrder, KernelWork};
-use crate::matmul_alone::LEAST_PASS;
+use crate::kernel_work::{GROUPED, KernelOrder, KernelWork, OPS_PER_CODE};
 use crate::work::Matmul;
 
 /// Sizes of a grouped matmul: rows that lie group by group, and a matrix for each group.
@@ -42,6 +42,8 @@ struct Tiled {
     excess: f64,
     /// Rows that pass a loaded matrix.
     streamed: f64,
+    /// Numbers of matrices that are brought to the matrix units.
+    loaded: f64,
     hbm_bytes: f64,
 }
 
@@ -88,10 +90,13 @@ pub(crate) fn grouped_matmul(module: &HloModule, id: InstructionId) -> Option<Ke
         (Product::Rows, None) => (inner, columns),
         (Product::Gradient, None) => (rows, columns),
     };
+    // Codes are widened in every visit.
+    let is_codes = product == Product::Rows && rhs.element_type().bits() < lhs.element_type().bits();
+    let widened = tiled.filter(|_| is_codes).map_or(0.0, |tiled| tiled.loaded);
     Some(KernelWork {
         family: GROUPED,
         matmuls: vec![Matmul { flops, element, contracted, columns }],
-        vector_ops: 0.0,
+        vector_ops: OPS_PER_CODE * widened,
         transcendentals: 0.0,
         reach: tiled.map_or(1.0, |tiled| 1.0 / tiled.excess.max(1.0)),
         hbm_bytes: tiled.map_or(0.0, |tiled| tiled.hbm_bytes),
@@ -139,6 +144,7 @@ fn tiled(product: Product, sizes: &Sizes, tile: &Tile) -> Tiled {
     };
     Tiled {
         excess: computed / (rows * inner * columns).max(1.0),
+        loaded: visits * matrices,
         streamed: if product == Product::Rows { tile.rows } else { tile.inner },
         hbm_bytes,
     }

@@ -1,14 +1,13 @@
 //! A matmul that is a program of its own: what the compiler brings into VMEM before it begins, passes through the matrix units, windows.
 
+use kernel::LEAST_PASS;
+
 use crate::machine::Machine;
 use crate::op_time::OpTime;
 use crate::work::{Matmul, Work};
 
 /// Share of VMEM that an argument may take which the compiler prefetches before the program begins; the rest is for windows.
 const PREFETCH_SHARE: f64 = 0.8;
-/// Passes through a matrix unit take at least this share of its edge in cycles: the next tile is loaded meanwhile. By the compiler's
-/// cycles of 8 to 64 rows: 0.6 on v5e, 0.7 on v6e.
-pub(crate) const LEAST_PASS: f64 = 0.65;
 /// Where neither side fits into VMEM, what is summed over is split into windows of as many bytes, and partial sums wait in VMEM.
 const SPLIT_BYTES: f64 = 1024.0;
 /// Cycles to take a register of partial sums up again and put it back, as far as the passes do not hide it: 8192 to 16384 cubed on v6e 0.24

@@ -338,7 +338,7 @@ fn kernels_give_what_their_decompositions_give() {
             _ => None,
         };
         if let Some(visits) = visits {
-            let tiles = Tiles::preferred(&GROUPED, Generation::V5e).unwrap();
+            let tiles = Tiles::preferred(&GROUPED, visits, Generation::V5e).unwrap();
             let tables = grouped::visits(&GROUPED, &tiles, visits, "visits").unwrap();
             let sizes = operands.pop().unwrap();
             operands.splice(0..0, run(&tables, &[sizes]));

@@ -106,3 +106,27 @@ fn matmul_and_gradient() {
         assert_close(&format!("gradient {sizes:?}"), &interpret(&kernel, &operands).unwrap()[0], &db, 4e-3);
     }
 }
+
+/// A visit multiplies a whole tile: with a few rows in each group tiles are low, with thousands of them high, and a matrix that fits is
+/// read once.
+#[test]
+fn tiles_follow_the_rows_of_groups() {
+    let of = |rows: usize, [inner, columns]: [usize; 2], groups: usize, expected: usize, generation: Generation| {
+        let g = Grouped { rows, inner, columns, groups, expected_rows: Some(expected), ..PLAIN };
+        let tiles = |visits| Tiles::preferred(&g, visits, generation).unwrap();
+        // Both kernels can be made with them.
+        grouped::gradient(&g, tiles(Visits::EveryGroup), generation).unwrap();
+        grouped::matmul(&g, tiles(Visits::EveryTile), generation).unwrap();
+        tiles(Visits::EveryTile)
+    };
+    for generation in [Generation::V4, Generation::V5e, Generation::V5p, Generation::V6e, Generation::Tpu7x] {
+        let few = of(512, [6144, 2560], 20, 64, generation);
+        let many = of(65_536, [4096, 14_336], 8, 65_536, generation);
+        assert!(few.rows <= 128 && many.rows >= 256, "{generation:?}: {few:?}, {many:?}");
+        let small = of(4096, [2048, 768], 16, 4096, generation);
+        assert!(generation == Generation::V4 || small.inner == 2048, "{generation:?}: {small:?}");
+        // What no larger tile divides.
+        assert_eq!(of(24, [384, 128], 3, 24, generation).rows, 24);
+    }
+    assert_eq!(Tiles::preferred(&Grouped { columns: 100, ..PLAIN }, Visits::EveryTile, Generation::V5e), None);
+}

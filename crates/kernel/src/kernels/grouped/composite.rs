@@ -47,7 +47,11 @@ fn read(request: &Request<'_>, second: Second) -> Result<(Grouped, Tiles), Error
     };
     let expected_rows = attributes.expected_rows;
     let grouped = Grouped { rows, inner, columns, groups, layers, dtype, codes, matrices, expected_rows };
-    let tiles = Tiles::preferred(&grouped, request.generation).ok_or_else(|| {
+    let visits = match second {
+        Second::Matrices => Visits::EveryTile,
+        Second::Gradients => Visits::EveryGroup,
+    };
+    let tiles = Tiles::preferred(&grouped, visits, request.generation).ok_or_else(|| {
         let message = format!("{rows} rows, {inner} inner and {columns} columns are not whole tiles of 8, 128 and 128");
         Error::Shape { kernel: KERNEL, message }
     })?;

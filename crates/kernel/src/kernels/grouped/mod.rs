@@ -19,7 +19,7 @@ use tensor::{DType, Spec};
 
 use super::divisor;
 use crate::builder::KernelBuilder;
-use crate::cost::packed_bytes;
+use crate::cost::{LEAST_PASS, packed_bytes};
 use crate::error::Error;
 use crate::ir::RefId;
 use crate::kernel::{AxisId, CostEstimate, is_narrow};
@@ -78,15 +78,81 @@ pub enum Visits {
     EveryGroup,
 }
 
+/// Seconds that a step of the grid is taken to cost beside its work.
+const STEP_S: f64 = 0.35e-6;
+/// Share of the matrix units' rate that is counted on; the planner has fitted figures.
+const REACH: f64 = 0.65;
+/// Rows of tiles: a visit multiplies a whole one, however few rows of it are the group's.
+const ROWS: [usize; 6] = [512, 256, 128, 64, 32, 16];
+
 impl Tiles {
-    /// Sizes for a generation, as far as they divide.
-    pub fn preferred(grouped: &Grouped, generation: Generation) -> Option<Tiles> {
+    /// Sizes for a generation, as far as they divide: those that take least time by a rule.
+    pub fn preferred(grouped: &Grouped, visits: Visits, generation: Generation) -> Option<Tiles> {
         let most = if generation == Generation::V4 { 256 } else { 512 };
-        Some(Tiles {
-            rows: divisor(grouped.rows, 8, most)?,
-            inner: divisor(grouped.inner, 128, 2 * most)?,
-            columns: divisor(grouped.columns, 128, 2 * most)?,
-        })
+        let widest = Tiles { rows: most, inner: 2 * most, columns: 2 * most };
+        let room = 5 * widest.vmem_bytes(&Grouped { codes: grouped.dtype, ..*grouped }) / 4;
+        let usual = divisor(grouped.rows, 8, most)?;
+        let rows = ROWS.into_iter().filter(|&rows| rows < usual && grouped.rows.is_multiple_of(rows));
+        let all = |size: usize| (1..=size / 128).map(|n| 128 * n).filter(move |tile| size.is_multiple_of(*tile));
+        let mut best: Option<(f64, Tiles)> = None;
+        for rows in std::iter::once(usual).chain(rows) {
+            for inner in all(grouped.inner) {
+                for columns in all(grouped.columns) {
+                    let tiles = Tiles { rows, inner, columns };
+                    let seconds = tiles.seconds(grouped, visits, generation);
+                    if tiles.vmem_bytes(grouped) <= room && best.is_none_or(|(least, _)| seconds < least) {
+                        best = Some((seconds, tiles));
+                    }
+                }
+            }
+        }
+        best.map(|(_, tiles)| tiles)
+    }
+
+    /// Blocks twice, what is summed, and matrices that are widened.
+    fn vmem_bytes(&self, grouped: &Grouped) -> usize {
+        let bytes = |elements: usize, dtype: DType| elements.saturating_mul(dtype.bits() as usize) / 8;
+        let (rows, matrix, out) =
+            (self.rows * self.inner, self.inner * self.columns, self.rows.saturating_mul(self.columns));
+        let blocks = bytes(rows, grouped.dtype) + bytes(matrix, grouped.codes) + bytes(out, grouped.dtype);
+        let widened = if grouped.codes == grouped.dtype { 0 } else { bytes(matrix, grouped.dtype) };
+        2 * blocks + bytes(out, DType::F32) + widened
+    }
+
+    /// About how long a call takes: a tile is visited by each group that has rows in it, matrices are read again in every visit unless
+    /// their blocks stay where they are, and each step of the grid takes its time.
+    fn seconds(&self, grouped: &Grouped, visits: Visits, generation: Generation) -> f64 {
+        let spec = generation.spec();
+        let devices = f64::from(spec.cores.devices_per_chip.value);
+        let [all_rows, inner, columns, groups] =
+            [grouped.rows, grouped.inner, grouped.columns, grouped.groups].map(|size| size as f64);
+        let rows = grouped.expected_rows.map_or(all_rows, |expected| (expected as f64).min(all_rows)).max(1.0);
+        let [tile, of_inner, of_columns] = [self.rows as f64, inner / self.inner as f64, columns / self.columns as f64];
+        let of_rows = (rows / tile).ceil();
+        let visited = of_rows + groups.min(rows) - 1.0;
+        let edge = f64::from(spec.cores.mxu_edge.value);
+        let [dense, codes] = [grouped.dtype, grouped.codes].map(|dtype| f64::from(dtype.bits()) / 8.0);
+        let (passed, parallel, bytes) = match visits {
+            Visits::EveryTile => {
+                let (rows_read, matrices_read) =
+                    if of_inner > 1.0 { (visited / of_rows, visited) } else { (1.0, groups.min(visited)) };
+                let bytes =
+                    dense * rows * (inner * of_columns * rows_read + columns) + codes * inner * columns * matrices_read;
+                (tile.max(LEAST_PASS * edge), of_columns, bytes)
+            }
+            Visits::EveryGroup => {
+                let bytes = dense * (rows * (inner * of_columns + columns * of_inner) + groups * inner * columns);
+                ((tile / edge).ceil() * edge, of_inner * of_columns, bytes)
+            }
+        };
+        // Cores of a device share the first axes of the grid.
+        let cores = f64::from(spec.cores.tensor_cores_per_chip.value) / devices;
+        let busy = parallel / ((parallel / cores).ceil() * cores);
+        let flops = REACH * spec.rates.bf16_tflops.value * 1e12 / devices * busy;
+        let matrix_s = 2.0 * visited * passed * inner * columns / flops;
+        let hbm_s = bytes * devices / (spec.memory.hbm_gb_per_s.value * 1e9);
+        let steps = of_inner * of_columns * (all_rows / tile + groups) / (cores * busy);
+        matrix_s.max(hbm_s) + steps * STEP_S
     }
 }
 

@@ -4,7 +4,7 @@ use chips::Generation;
 use hlo::Value;
 use tensor::DType;
 
-use crate::kernels::grouped::{self, Grouped, Matrices, Tiles};
+use crate::kernels::grouped::{self, Grouped, Matrices, Tiles, Visits};
 
 /// Matrices of experts.
 pub(super) struct Matrix {
@@ -53,14 +53,14 @@ impl SortedRows {
     pub(super) fn takes(&self, matrix: &Matrix, dtype: DType) -> Option<()> {
         let lies = matrix.lies().unwrap_or_default();
         let grouped = self.grouped(matrix.inner, matrix.columns, dtype, lies);
-        let tiles = Tiles::preferred(&grouped, self.generation)?;
+        let tiles = Tiles::preferred(&grouped, Visits::EveryTile, self.generation)?;
         grouped::matmul(&grouped, tiles, self.generation).ok().map(drop)
     }
 
     /// Whether the kernel of a gradient can be made.
     pub(super) fn takes_gradient(&self, [inner, columns]: [usize; 2], dtype: DType) -> Option<()> {
         let grouped = self.grouped(inner, columns, dtype, Matrices::AsIs);
-        let tiles = Tiles::preferred(&grouped, self.generation)?;
+        let tiles = Tiles::preferred(&grouped, Visits::EveryGroup, self.generation)?;
         grouped::gradient(&grouped, tiles, self.generation).ok().map(drop)
     }
 }
