@@ -1,8 +1,11 @@
 //! Quantized weights through the real TPU compiler: no wider copy of them in any form that promises so, and what plans say of them.
 
+use nn::hf::ModelConfig;
+use nn::layers::{CacheStart, KvCache, KvCacheDType};
+use nn::models::{LanguageModel, Llama, RunOptions};
 use nn::quant::{InputAxis, QuantScheme, QuantizedTensor};
 use tensor::DType;
-use trace::{Donate, Spec, Tensor};
+use trace::{DTypePolicy, Donate, Key, Spec, Tensor, Tree};
 
 use crate::harness::{Bench, arg};
 
@@ -54,6 +57,55 @@ fn no_weight_is_written_in_a_wider_type() {
         let copies = wide_copies(&compiled("few.mlir", &few));
         assert!(copies.is_empty(), "{slice}: {copies:#?}");
         assert!(!wide_copies(&compiled("many.mlir", &many)).is_empty(), "{slice}");
+    }
+}
+
+/// Pages of the cache of [`paged_decode`].
+const PAGES: usize = 96;
+
+/// A step of so many tokens of each sequence, whose keys and values are codes in pages.
+fn paged_decode(kv_cache: KvCacheDType, tokens: usize) -> String {
+    let config = r#"{"model_type":"llama","vocab_size":512,"hidden_size":512,"intermediate_size":1024,"num_hidden_layers":8,
+        "num_attention_heads":16,"num_key_value_heads":4,"head_dim":128,"max_position_embeddings":4096,"rms_norm_eps":1e-5,
+        "rope_theta":5e5,"hidden_act":"silu","tie_word_embeddings":false}"#;
+    let ModelConfig::Llama(config) = ModelConfig::parse(config).unwrap() else { panic!("a Llama") };
+    let options = RunOptions { precision: DTypePolicy::Bf16, kv_cache: Some(kv_cache), ..RunOptions::default() };
+    let (model, cache) = trace::shapes_of(&(), |()| {
+        let model = Llama::init(&Key::from_seed(&Tensor::scalar(DType::U32, 0.0)), &config, &options);
+        let cache = model.cache(PAGES, 256);
+        (model, cache)
+    })
+    .unwrap();
+    let (sequences, table) = (16, PAGES / 16);
+    let of = |dims: &[usize]| Tensor::of(Spec::new(DType::I32, dims));
+    type Inputs = (KvCache, Llama, (Tensor, Tensor, Tensor), Tensor);
+    let places = (of(&[sequences]), of(&[sequences]), of(&[sequences, table]));
+    let donate = Donate::Leading(cache.specs().len());
+    let inputs: Inputs = (cache, model, places, of(&[sequences, tokens]));
+    let step = |(cache, model, (filled, count, table), tokens): &Inputs| {
+        let start = CacheStart::Pages { filled: filled.clone(), tokens: count.clone(), table: table.clone() };
+        let (hidden, cache) = model.extend(tokens, &start, cache);
+        (cache, model.lm_head(&hidden.slice(1, 0..1)).argmax(-1))
+    };
+    hlo::text::print(&trace::trace("decode", &inputs, donate, step).unwrap().0.module)
+}
+
+/// Copies of a whole array of the cache.
+fn copies_of_the_cache(hlo: &str) -> Vec<&str> {
+    let is_whole = |line: &&str| line.contains(&format!("[8,{PAGES},4,256")) && line.contains(" copy(");
+    hlo.lines().filter(is_whole).collect()
+}
+
+#[test]
+fn a_paged_cache_of_codes_is_written_where_it_lies() {
+    let Some(bench) = Bench::with_libtpu("a_paged_cache_of_codes_is_written_where_it_lies") else { return };
+    for (slice, kv_cache) in [("v6e-1", KvCacheDType::Int8), ("tpu7x-2", KvCacheDType::Fp8)] {
+        for tokens in [1, 3, 300] {
+            let file = bench.write("step.mlir", paged_decode(kv_cache, tokens));
+            let ran = bench.expect(0, &["compile", arg(&file), "--slice", slice, "--quick", "--emit", "hlo"]);
+            let copies = copies_of_the_cache(&ran.stdout);
+            assert!(copies.is_empty(), "{slice}, {tokens} tokens: {copies:#?}");
+        }
     }
 }
 

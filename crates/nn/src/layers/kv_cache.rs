@@ -1,6 +1,6 @@
 //! The KV cache of generation: keys and values of all layers, written from a position on.
 
-use hlo::dims::ScatterDims;
+use hlo::dims::{GatherDims, ScatterDims};
 use serde::{Deserialize, Serialize};
 use tensor::DType;
 use trace::{CompileTarget, PartitionSpec, Tensor, Tree, Update, shard_map};
@@ -128,6 +128,9 @@ impl CacheStart {
                 return written_at(room, new, layer, &row, &position);
             }
             CacheStart::Pages { filled, tokens, table } => {
+                if room.rank() == 4 && trace::current_target() == CompileTarget::Any {
+                    return in_pages(room, new, layer, [filled, tokens, table]);
+                }
                 let position = positions_of(new, filled);
                 let size = Tensor::scalar(DType::I32, room.dim(3) as f64);
                 let page = table.take_along(1, &(&position / &size));
@@ -184,33 +187,34 @@ fn written_at(room: &Tensor, new: &Tensor, layer: &Tensor, row: &Tensor, positio
     {
         return written_flat(room, new, layer, row, position, count);
     }
-    on_each_device(room, &(new.clone(), layer.clone(), row.clone(), position.clone()))
+    let at = vec![layer.clone(), row.clone(), position.clone()];
+    on_each_device(&(room.clone(), new.clone(), at), written_by_head)
 }
 
-/// What is written into a room: `[batch, tokens, kv heads, ...]`, the layer, rows and positions.
-type Written = (Tensor, Tensor, Tensor, Tensor);
+/// A room, what is written into it (`[batch, tokens, kv heads, ...]`), and where.
+type Written = (Tensor, Tensor, Vec<Tensor>);
 
-/// [`written_at`] by a scatter that names every axis before the head. One that named all but that of heads would be given a room with
-/// another order of axes by the TPU compiler, which copies all of it for the kernel that reads it. The partitioner does not know that
-/// heads stay where they are: each device writes its own.
+/// The partitioner does not know that heads stay where they are: each device writes its own.
 #[track_caller]
-fn on_each_device(room: &Tensor, written: &Written) -> Tensor {
-    let inputs = (room.clone(), written.clone());
-    let Some(rules) = trace::current_rules() else { return written_by_head(&inputs) };
+fn on_each_device(inputs: &Written, write: impl Fn(&Written) -> Tensor) -> Tensor {
+    let Some(rules) = trace::current_rules() else { return write(inputs) };
+    let (room, new, places) = inputs;
     let heads = rules.sharding(&["", "", "heads"], &room.dims()[..3]);
     let along = |rank: usize| {
         let mut spec = PartitionSpec::replicated(rank);
         spec.dims.iter_mut().zip(&heads.dims).for_each(|(own, axes)| own.clone_from(axes));
         spec
     };
-    let (new, layer, row, position) = written;
-    let whole = |tensor: &Tensor| PartitionSpec::replicated(tensor.rank());
-    let shardings = [along(room.rank()), along(new.rank()), whole(layer), whole(row), whole(position)];
-    shard_map(&inputs, &shardings, &[along(room.rank())], written_by_head)
+    let mut shardings = vec![along(room.rank()), along(new.rank())];
+    shardings.extend(places.iter().map(|place| PartitionSpec::replicated(place.rank())));
+    shard_map(inputs, &shardings, &[along(room.rank())], write)
 }
 
+/// [`written_at`] by a scatter that names every axis before the head. One that named all but that of heads would be given a room with
+/// another order of axes by the TPU compiler, which copies all of it for the kernel that reads it.
 #[track_caller]
-fn written_by_head((room, (new, layer, row, position)): &(Tensor, Written)) -> Tensor {
+fn written_by_head((room, new, at): &Written) -> Tensor {
+    let [layer, row, position] = [&at[0], &at[1], &at[2]];
     let places = [new.dim(0), new.dim(1), new.dim(2), 1];
     let of_tokens = |numbers: &Tensor| numbers.expand(-1).expand(-1).broadcast_to(&places);
     let head = Tensor::iota(DType::I32, &places, 2);
@@ -224,6 +228,88 @@ fn written_by_head((room, (new, layer, row, position)): &(Tensor, Written)) -> T
     };
     room.scatter(&Tensor::concat(&at, -1), new, dims, Update::Set)
 }
+
+/// The room of scales `[layers, pages, kv heads, positions]` with those of new tokens, `[batch, tokens, kv heads]`. All positions of the
+/// pages they go into are written, the others as they were: for numbers that are written alone the TPU compiler chooses another order
+/// of the room's axes, and copies all of it before and after. No two sequences write into one page.
+#[track_caller]
+fn in_pages(room: &Tensor, new: &Tensor, layer: &Tensor, [filled, tokens, table]: [&Tensor; 3]) -> Tensor {
+    let (batch, page) = (new.dim(0), room.dim(3));
+    // New tokens begin anywhere in their first page.
+    let touched = (new.dim(1) + page - 2) / page + 1;
+    let size = Tensor::scalar(DType::I32, page as f64);
+    let (first, shift) = (filled / &size, filled.remainder(&size));
+    // [batch, pages]
+    let number = Tensor::iota(DType::I32, &[batch, touched], 1);
+    let pages = table.take_along(1, &(&number + &first.expand(1)));
+    let is_touched = (&number * &size).less(&(&shift + tokens).expand(1));
+    let is_touched = is_touched.and(&tokens.greater(&tokens.zeros_like()).expand(1));
+    // A page beyond the last is not written.
+    let pages = is_touched.select(&pages, &pages.full_like(room.dim(1) as f64));
+    let at = vec![layer.clone(), pages, shift, tokens.clone()];
+    on_each_device(&(room.clone(), new.clone(), at), pages_with)
+}
+
+#[track_caller]
+fn pages_with((room, new, at): &Written) -> Tensor {
+    let [layer, pages, shift, tokens] = [&at[0], &at[1], &at[2], &at[3]];
+    let ([batch, count, heads], page) = ([new.dim(0), new.dim(1), new.dim(2)], room.dim(3));
+    // Pages of all sequences are one axis: with two the TPU compiler copies the room all the same.
+    let (touched, rows) = (pages.dim(1), batch * pages.dim(1));
+    let places = [rows, heads, 1];
+    let head = Tensor::iota(DType::I32, &places, 1);
+    let of_rows = |numbers: &Tensor| numbers.reshape(&[rows, 1, 1]).broadcast_to(&places);
+    let at = Tensor::concat(&[layer.broadcast_to(&places), of_rows(pages), head], -1);
+    let read = GatherDims {
+        offset_dims: vec![2],
+        collapsed_slice_dims: vec![0, 1, 2],
+        start_index_map: vec![0, 1, 2],
+        index_vector_dim: 2,
+        ..GatherDims::default()
+    };
+    // [rows, kv heads, positions]
+    let dims = [rows, heads, page];
+    let given = if count == 1 {
+        new.swap_axes(1, 2).broadcast_to(&dims)
+    } else {
+        // Of each sequence as its tokens lie in the pages.
+        let span = touched * page;
+        let window = GatherDims {
+            offset_dims: vec![1, 2],
+            operand_batching_dims: vec![0],
+            start_indices_batching_dims: vec![0],
+            start_index_map: vec![1],
+            index_vector_dim: 1,
+            ..GatherDims::default()
+        };
+        let begin = &Tensor::scalar(DType::I32, page as f64) - shift;
+        let given = new.pad(1, page, span - count).gather(&begin.expand(-1), window, &[1, span, heads]);
+        given.reshape(&[rows, page, heads]).swap_axes(1, 2)
+    };
+    // Of each position of each row which of the new tokens it would have.
+    let first = Tensor::iota(DType::I32, &[batch, touched], 1) * Tensor::scalar(DType::I32, page as f64);
+    let first = (&first - &shift.expand(1)).reshape(&[rows, 1, 1]);
+    let token = &Tensor::iota(DType::I32, &dims, 2) + &first;
+    let tokens = tokens.expand(1).broadcast_to(&[batch, touched]).reshape(&[rows, 1, 1]);
+    let is_new = token.greater_equal(&token.zeros_like()).and(&token.less(&tokens));
+    let write = ScatterDims {
+        update_window_dims: vec![2],
+        inserted_window_dims: vec![0, 1, 2],
+        scatter_dims_to_operand_dims: vec![0, 1, 2],
+        index_vector_dim: 2,
+        ..ScatterDims::default()
+    };
+    let most = (MOST_WRITTEN / heads.max(1)).max(1);
+    (0..rows).step_by(most).fold(room.clone(), |room, from| {
+        let part = |tensor: &Tensor| tensor.slice(0, from..(from + most).min(rows));
+        let at = part(&at);
+        let old = room.gather(&at, read.clone(), &[1, 1, 1, page]);
+        room.scatter(&at, &part(&is_new).select(&part(&given), &old), write.clone(), Update::Set)
+    })
+}
+
+/// Rows of positions written at once: for more of them the TPU compiler lays the room out anew.
+const MOST_WRITTEN: usize = 512;
 
 /// [`written_at`] for XLA's GPU compiler, which would transpose the whole room to bring the axes that are written at to the front:
 /// all axes before the head are one.

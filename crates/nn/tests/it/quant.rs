@@ -6,7 +6,7 @@ use nn::layers::{Activation, CacheStart, Dispatch, ExpertSizes, KvCacheDType, Mi
 use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
 use nn::quant::{BlockTensor, InputAxis, MapWeights, MatmulForm, QuantScheme, QuantizedTensor};
 use tensor::{BlockFormat, DType, Literal};
-use trace::{Donate, Order, Tensor, Tree};
+use trace::{Donate, Key, Order, Tensor, Tree};
 
 use crate::harness::{floats, of_floats, of_ints, off_by, run, shape_of, with_key};
 use crate::training::{four, gpt2, llama};
@@ -123,6 +123,56 @@ fn decoded_in_pages<M: LanguageModel>(model: &M) -> (Tensor, Tensor) {
         last = [0, 1].map(|n| hidden.at(0, n).at(0, count[n].max(1) - 1)).to_vec();
     }
     (model.logits(&tokens).at(1, 8), model.lm_head(&Tensor::stack(&last, 0)))
+}
+
+/// Of so many tokens of three sequences, the last of which has none: scales of keys `[layers, pages, heads, positions]` after pages of
+/// two positions, and `[layers, sequences, heads, positions]` after a row for each sequence.
+fn scales_of_keys(count: usize) -> (Tensor, Tensor) {
+    const PAGE: usize = 2;
+    let each = (count + 9).div_ceil(PAGE);
+    let run = RunOptions { kv_cache: Some(KvCacheDType::Int8), ..RunOptions::default() };
+    let model = Llama::init(&Key::from_seed(&Tensor::scalar(DType::U32, 3.0)), &llama(None), &run);
+    let tokens = Tensor::iota(DType::I32, &[3, count], 1) + Tensor::iota(DType::I32, &[3, count], 0);
+    let tokens = tokens.remainder(&Tensor::scalar(DType::I32, 60.0));
+    let filled = Tensor::from([3, 8, 5]);
+    // Pages in the opposite order.
+    let table = Tensor::scalar(DType::I32, (3 * each - 1) as f64) - Tensor::iota(DType::I32, &[3 * each], 0);
+    let start = CacheStart::Pages {
+        filled: filled.clone(),
+        tokens: Tensor::from([count as i32, count as i32 / 2, 0]),
+        table: table.reshape(&[3, each]),
+    };
+    let (_, pages) = model.extend(&tokens, &start, &model.cache(3 * each, PAGE));
+    let start = CacheStart::Rows { filled, context: PAGE * each };
+    let (_, rows) = model.extend(&tokens, &start, &model.cache(3, PAGE * each));
+    (pages.scales.unwrap().0, rows.scales.unwrap().0)
+}
+
+#[test]
+fn scales_are_written_into_their_pages_and_nowhere_else() {
+    // The last are more than are written at once.
+    for count in [1, 5, 300] {
+        let traced = trace::trace("main", &(), Donate::Nothing, |()| scales_of_keys(count)).unwrap();
+        let results = run(&traced.0, &[]);
+        let (pages, rows) = (floats(&results[0]), floats(&results[1]));
+        let (dims, positions) = (results[0].dims().to_vec(), results[1].dims()[3]);
+        let [layers, all, heads, page] = dims[..] else { panic!("{dims:?}") };
+        let mut written = 0;
+        for (at, scale) in pages.iter().enumerate() {
+            let (place, head) = (at % page, at / page % heads);
+            let (number, layer) = (all - 1 - at / page / heads % all, at / page / heads / all);
+            let (sequence, position) = (number / (all / 3), number % (all / 3) * page + place);
+            let (filled, tokens) = ([3, 8, 5][sequence], [count, count / 2, 0][sequence]);
+            if (filled..filled + tokens).contains(&position) {
+                let expected = rows[((layer * 3 + sequence) * heads + head) * positions + position];
+                assert!((scale - expected).abs() <= 1e-5 * expected.abs(), "{count}: {scale} at {at}, not {expected}");
+                written += 1;
+            } else {
+                assert_eq!(*scale, 0.0, "{count}: at {at}, which is position {position} of sequence {sequence}");
+            }
+        }
+        assert_eq!(written, layers * heads * (count + count / 2));
+    }
 }
 
 #[test]
