@@ -117,8 +117,8 @@ fn matmul(quantization: &str, calibration: Option<&str>) -> Result<Option<Value>
     }
 }
 
-/// A `config.json` of the dimensions of a run.
-fn model(dims: &serde_json::Map<String, Value>) -> Result<Value, String> {
+/// A `config.json` of the dimensions of a model.
+pub fn model(dims: &serde_json::Map<String, Value>) -> Result<Value, String> {
     let text = |name: &str| dims.get(name).and_then(Value::as_str).unwrap_or_default();
     let size = |name: &str| dims.get(name).and_then(Value::as_u64).ok_or(format!("its record has no size `{name}`"));
     let model_type = match text("family") {

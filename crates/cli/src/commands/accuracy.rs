@@ -1,5 +1,7 @@
 //! `tpu accuracy`: published measurements of TPU runs against what is predicted for the same runs.
 
+mod served;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,8 +11,12 @@ use std::time::Duration;
 use compile::cache::Cache;
 use compile::worker::WorkerLimits;
 use compile::{CompileMode, PluginFile, SliceCompiler};
-use plan::accuracy::{Comparison, FitSample, Results, RunRecord, compare, leave_one_out, micro_rows, page, sample};
+use plan::accuracy::{
+    Comparison, FitSample, InferenceRow, MicroRows, Results, RunRecord, ServedRows, compare, leave_one_out, micro_rows,
+    page, sample,
+};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::args::{AccuracyArgs, FrontEnd};
 use crate::failure::{self, Answer, Failure};
@@ -46,7 +52,24 @@ const OURS: &str = "written by our own front end, not MaxText: the dimensions, m
 struct Rows<'a> {
     version: u32,
     rows: Vec<Line<'a>>,
+    inference: &'a [InferenceRow],
     summary: Option<String>,
+}
+
+/// What one run of the command predicts.
+#[derive(Default)]
+struct Predictions {
+    training: Vec<Comparison>,
+    inference: Vec<InferenceRow>,
+    /// Whether some row of inference could not be predicted.
+    is_incomplete: bool,
+}
+
+/// The rows of a file that are asked for.
+struct Asked {
+    has_training: bool,
+    micro: MicroRows,
+    served: ServedRows,
 }
 
 #[derive(Serialize)]
@@ -64,19 +87,40 @@ pub(crate) fn run(args: &AccuracyArgs, output: &Output) -> Result<Answer, Failur
         return commands::calibrate::compare(path, args, output);
     }
     let mut results = kept(args)?;
-    let comparisons = match &args.file {
+    let predictions = match &args.file {
         Some(file) => predict_file(args, file, &mut results)?,
-        None => Vec::new(),
+        None => Predictions::default(),
     };
     let text = page(&results);
     if let Some(path) = &args.out {
         commands::compile::write_file(path, text.as_bytes())?;
     }
     let summary = text.lines().last().map(str::to_string);
-    let record = Rows { version: 1, rows: comparisons.iter().map(line).collect(), summary };
+    let rows = predictions.training.iter().map(line).collect();
+    let record = Rows { version: 1, rows, inference: &predictions.inference, summary };
     output.record(&record, || text)?;
-    let all_predicted = comparisons.iter().all(|comparison| comparison.prediction.is_ok());
-    Ok(if all_predicted { Answer::Yes } else { Answer::No })
+    let is_whole = predictions.training.iter().all(|comparison| comparison.prediction.is_ok());
+    Ok(if is_whole && !predictions.is_incomplete { Answer::Yes } else { Answer::No })
+}
+
+/// Reads a file of measurements; every name that is asked for is there.
+fn asked(args: &AccuracyArgs, file: &Path) -> Result<Asked, Failure> {
+    let measurements = fs::read(file).map_err(|error| failure::file("reading", file, error))?;
+    let mut asked =
+        Asked { has_training: false, micro: micro_rows(&measurements)?, served: served::rows(&measurements)? };
+    let json: Value = serde_json::from_slice(&measurements).map_err(|error| Failure::new(error.to_string()))?;
+    let rows = json.get("rows").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let text = |row: &Value, key: &str| row.get(key).and_then(Value::as_str).unwrap_or_default().to_string();
+    let ids: Vec<String> = rows.iter().map(|row| text(row, "id")).collect();
+    if let Some(id) = args.only.iter().find(|id| !ids.contains(id)) {
+        let message = format!("{} has no row {id}", file.display());
+        return Err(Failure::new(message).hint(format!("its rows are {}", ids.join(", "))));
+    }
+    let is_asked = |id: &String| args.only.is_empty() || args.only.contains(id);
+    asked.has_training = rows.iter().any(|row| text(row, "kind") == "train" && is_asked(&text(row, "id")));
+    asked.served.known.retain(|row| is_asked(&row.id));
+    asked.served.unknown.retain(|(id, _)| is_asked(id));
+    Ok(asked)
 }
 
 /// Predictions of earlier runs, if a file of them is named and there.
@@ -97,9 +141,8 @@ fn kept(args: &AccuracyArgs) -> Result<Results, Failure> {
 }
 
 /// Predicts the rows of a file of measurements, and keeps what was predicted.
-fn predict_file(args: &AccuracyArgs, file: &Path, results: &mut Results) -> Result<Vec<Comparison>, Failure> {
-    let measurements = fs::read(file).map_err(|error| failure::file("reading", file, error))?;
-    let micro = micro_rows(&measurements)?;
+fn predict_file(args: &AccuracyArgs, file: &Path, results: &mut Results) -> Result<Predictions, Failure> {
+    let asked = asked(args, file)?;
     let plugin = plugins::tpu(args.plugin.plugin.as_deref())?;
     let compiler = SliceCompiler {
         plugin: PluginFile::open(&plugin)?,
@@ -110,9 +153,30 @@ fn predict_file(args: &AccuracyArgs, file: &Path, results: &mut Results) -> Resu
     let scratch = tempfile::tempdir().map_err(|error| Failure::new(format!("no folder for programs: {error}")))?;
     let folder = args.programs.clone().unwrap_or_else(|| scratch.path().join("programs"));
     let stop = stop::on_signal();
-    export(args, file, scratch.path(), &folder)?;
-    let (comparisons, samples) = predict_all(args, &compiler, &folder, &stop)?;
-    results.add(&comparisons, &micro);
+    let mut predictions = Predictions::default();
+    let mut samples = Vec::new();
+    if asked.has_training {
+        export(args, file, scratch.path(), &folder)?;
+        (predictions.training, samples) = predict_all(args, &compiler, &folder, &stop)?;
+    }
+    results.add(&predictions.training, &asked.micro);
+    // The record of our own front end has the same steps of inference: they are written by it in both.
+    if args.front_end == FrontEnd::Jax {
+        let predictor = served::Predictor::new(args, &compiler, scratch.path(), &stop)?;
+        for row in &asked.served.known {
+            match predictor.predict(row) {
+                Ok(predicted) => predictions.inference.push(predicted),
+                Err(failure) => {
+                    stopped(&stop)?;
+                    eprintln!("{}:", row.id);
+                    failure.print();
+                    predictions.is_incomplete = true;
+                }
+            }
+        }
+        results.add_inference(&predictions.inference);
+        results.leave_out(&asked.served.unknown);
+    }
     if args.leave_one_out {
         let progress = Progress::start();
         results.held_out =
@@ -121,7 +185,15 @@ fn predict_file(args: &AccuracyArgs, file: &Path, results: &mut Results) -> Resu
     if let Some(path) = &args.results {
         commands::compile::write_file(path, results.to_json().as_bytes())?;
     }
-    Ok(comparisons)
+    Ok(predictions)
+}
+
+/// An error where a signal asked for the end.
+fn stopped(stop: &AtomicBool) -> Result<(), Failure> {
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failure::new("stopped").hint("what was compiled is kept: the next run goes on from there"));
+    }
+    Ok(())
 }
 
 fn line(comparison: &Comparison) -> Line<'_> {
@@ -224,9 +296,7 @@ fn predict_all(
             samples.push(sample(compiler, &kept, &program, mode, stop, &mut |step| progress.step(step))?);
         }
         drop(progress);
-        if stop.load(Ordering::Relaxed) {
-            return Err(Failure::new("stopped").hint("what was compiled is kept: the next run goes on from there"));
-        }
+        stopped(stop)?;
         if let Some(comparison) = comparisons.last() {
             match (&comparison.prediction, comparison.error()) {
                 (Ok(_), Some(error)) => eprintln!("{}: {:+.1} %", comparison.record.id, error * 100.0),

@@ -83,3 +83,44 @@ fn results_of_several_runs_are_one_page() {
     assert!(ran.stderr.contains("front end jax"), "{}", ran.stderr);
     bench.expect(2, &["accuracy", "--results", "/nowhere.json"]);
 }
+
+/// A small model that nobody published a rate of, one with a rate, one that is not known, and a training that is not asked for.
+const SERVED: &str = r#"{"rows": [
+  {"kind": "infer", "id": "served", "tpu": "v6e", "chips": 4, "model": "qwen3-0.6b", "concurrency": 16, "positions": 512},
+  {"kind": "infer", "id": "rate", "tpu": "v6e", "chips": 1, "model": "qwen3-0.6b", "weights": "w8a8", "kv_cache": "int8", "concurrency": 16,
+   "workload": "256/128", "output_tok_s_per_chip": 1000.0},
+  {"kind": "infer", "id": "unknown", "tpu": "v6e", "chips": 1, "model": "another", "concurrency": 16, "positions": 512},
+  {"kind": "train", "id": "training", "tpu": "v5e", "chips": 4, "model": "another"}
+]}"#;
+
+#[test]
+fn rows_of_inference_become_predictions() {
+    let Some(bench) = Bench::with_libtpu("rows_of_inference_become_predictions") else { return };
+    let (file, kept) = (bench.write("measured.json", SERVED), bench.path("results.json"));
+    let args = ["accuracy", arg(&file), "--results", arg(&kept), "--only", "served", "rate", "unknown"];
+    // No interpreter is asked for.
+    let ran = bench.expect(0, &[&args[..], &["--json", "--python", "/nowhere/python"]].concat());
+    let record: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let rows = record["inference"].as_array().unwrap();
+    let row = |id: &str| rows.iter().find(|row| row["id"] == id).unwrap();
+    let number = |id: &str, key: &str| row(id)[key].as_f64().unwrap();
+    for id in ["served", "rate"] {
+        let (step, rate) = (number(id, "step_s"), number(id, "tokens_per_s"));
+        assert!((rate * step - 16.0).abs() < 1e-6 && number(id, "low_s") < step, "{record}");
+        assert!(number(id, "hbm_bytes") < number(id, "hbm_limit_bytes"), "{record}");
+    }
+    // At least the weights are read: 0.6 billion parameters, of a byte each on one chip, at 1.6 TB/s.
+    assert!(number("rate", "step_s") > 0.6e9 / 1.64e12, "{record}");
+    assert_eq!(row("rate")["what"], "qwen3-0.6b, w8a8 weights, int8 KV cache, 320 positions");
+    assert!(
+        row("rate")["prefill"]["seconds"].as_f64().unwrap() > 0.0 && row("served")["prefill"].is_null(),
+        "{record}"
+    );
+    // The page is written from what was kept.
+    let page = bench.expect(0, &["accuracy", "--results", arg(&kept)]).stdout;
+    for text in ["| served |", "| rate |", "unknown is left out: the dimensions of another"] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+    let ran = bench.expect(2, &["accuracy", arg(&file), "--only", "nobody"]);
+    assert!(ran.stderr.contains("no row nobody") && ran.stderr.contains("served, rate"), "{}", ran.stderr);
+}

@@ -95,15 +95,14 @@ fn table(rows: &[&ResultRow]) -> String {
             continue;
         };
         let shares = LIMITS.map(|(_, name)| percent(details.shares.get(name).copied()));
-        let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
         let _ = writeln!(
             text,
             "{:.2} to {:.2} | {error} | {} | {:.1} of {:.1} | {}, {:.0} s |",
             details.low_s,
             details.high_s,
             shares.join(" | "),
-            gib(details.hbm_bytes),
-            gib(details.hbm_limit_bytes),
+            sections::gib(details.hbm_bytes),
+            sections::gib(details.hbm_limit_bytes),
             details.mode,
             details.compile_seconds,
         );

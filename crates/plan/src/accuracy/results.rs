@@ -68,10 +68,14 @@ pub struct ResultRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InferenceRow {
-    /// Name of the row: the model, what its weights are, and the published row.
+    /// Name of the row.
     pub id: String,
+    /// What runs: the model, its weights, its KV cache.
+    pub what: String,
     /// Slice.
     pub slice: String,
+    /// How a decode step is sharded over it.
+    pub mesh: String,
     /// Sequences that decode together.
     pub sequences: u64,
     /// Seconds of a decode step.
@@ -82,6 +86,10 @@ pub struct InferenceRow {
     pub high_s: f64,
     /// Tokens per second on the slice, of decode steps alone.
     pub tokens_per_s: f64,
+    /// Device memory of a decode step by the compiler's own figure, bytes.
+    pub hbm_bytes: u64,
+    /// Device memory there is, bytes.
+    pub hbm_limit_bytes: u64,
     /// What comes before decoding, where it was predicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefill: Option<PredictedPrefill>,
@@ -94,8 +102,10 @@ pub struct InferenceRow {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PredictedPrefill {
-    /// Seconds of a prefill step for one sequence.
+    /// Seconds of a prefill step, for each prompt of it.
     pub seconds: f64,
+    /// Prompts that are read at once.
+    pub prompts: u64,
     /// Tokens written after each prompt.
     pub output_tokens: u64,
 }
@@ -104,7 +114,7 @@ impl InferenceRow {
     /// Tokens per second of a run in which each sequence has its prompt read before its tokens are written: both take turns on the
     /// slice.
     pub fn whole_run_tokens_per_s(&self) -> Option<f64> {
-        let PredictedPrefill { seconds, output_tokens } = self.prefill?;
+        let PredictedPrefill { seconds, output_tokens, .. } = self.prefill?;
         let output = output_tokens as f64;
         Some(output / (output * self.step_s / self.sequences.max(1) as f64 + seconds))
     }
@@ -245,8 +255,31 @@ impl Results {
         self.differences.extend(comparisons.iter().flat_map(|comparison| comparison.record.approximations.clone()));
         self.differences.sort_unstable();
         self.differences.dedup();
-        self.micro = micro.known.clone();
-        self.left_out = micro.unknown.clone();
+        for row in &micro.known {
+            match self.micro.iter_mut().find(|old| old.id == row.id) {
+                Some(old) => *old = row.clone(),
+                None => self.micro.push(row.clone()),
+            }
+        }
+        self.leave_out(&micro.unknown);
+    }
+
+    /// Adds rows of inference that were predicted now, in place of earlier ones of the same name.
+    pub fn add_inference(&mut self, rows: &[InferenceRow]) {
+        for row in rows {
+            match self.inference.iter_mut().find(|old| old.id == row.id) {
+                Some(old) => *old = row.clone(),
+                None => self.inference.push(row.clone()),
+            }
+        }
+        let key = |row: &InferenceRow| (row.published_tokens_per_s.is_some(), row.id.clone());
+        self.inference.sort_by_key(key);
+    }
+
+    /// Keeps why rows cannot be predicted.
+    pub fn leave_out(&mut self, rows: &[(String, String)]) {
+        self.left_out.retain(|(old, _)| rows.iter().all(|(id, _)| id != old));
+        self.left_out.extend_from_slice(rows);
     }
 }
 
@@ -275,12 +308,22 @@ mod tests {
     /// 100 sequences write 1,000 tokens each in steps of 20 ms, after 50 ms for each prompt.
     #[test]
     fn a_whole_run_has_prefill_and_decode() {
-        let json = r#"{"id": "a", "slice": "v6e-1", "sequences": 100, "step_s": 0.02, "low_s": 0.0, "high_s": 1.0,
-            "tokens_per_s": 5000.0, "prefill": {"seconds": 0.05, "output_tokens": 1000}}"#;
+        let json = r#"{"id": "a", "what": "a model", "slice": "v6e-1", "mesh": "one device", "sequences": 100, "step_s": 0.02,
+            "low_s": 0.0, "high_s": 1.0, "tokens_per_s": 5000.0, "hbm_bytes": 1, "hbm_limit_bytes": 2,
+            "prefill": {"seconds": 0.05, "prompts": 1, "output_tokens": 1000}}"#;
         let mut row: InferenceRow = serde_json::from_str(json).unwrap();
         assert!((row.whole_run_tokens_per_s().unwrap() - 4000.0).abs() < 1e-6);
         row.prefill = None;
         assert_eq!(row.whole_run_tokens_per_s(), None);
+        let mut results = Results::new("jax");
+        results.add_inference(&[row.clone(), InferenceRow { id: "b".into(), ..row.clone() }]);
+        row.step_s = 0.03;
+        results.add_inference(&[row]);
+        let kept: Vec<_> = results.inference.iter().map(|row| (row.id.as_str(), row.step_s)).collect();
+        assert_eq!(kept, [("a", 0.03), ("b", 0.02)]);
+        results.leave_out(&[("c".into(), "no".into())]);
+        results.leave_out(&[("c".into(), "never".into()), ("d".into(), "no".into())]);
+        assert_eq!(results.left_out, [("c".into(), "never".into()), ("d".into(), "no".into())]);
     }
 
     /// The range is p10 to p90: it holds eight in ten of the verified rows.

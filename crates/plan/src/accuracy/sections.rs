@@ -66,13 +66,14 @@ pub(super) fn inference(results: &Results) -> String {
     }
     let mut text = String::from(
         "\n## Inference\n\n\
-         Decode steps by `tpu plan config.json --step decode`, compiled, not run, every sequence with as long a KV cache as named.\n\
-         Published rates of vLLM are whole runs.\nBeside them stands a run of both steps: each prompt is read by itself \
-         (`--step prefill`), then its tokens are written, those of all sequences at once.\n\
-         An engine's own gaps are in no prediction.\n\n\
-         | row | slice | sequences | decode step, ms | range | tokens/s | prefill, ms | with prefill, tokens/s | published \
-         | predicted over published |\n\
-         |---|---|---|---|---|---|---|---|---|---|\n",
+         `tpu accuracy FILE` writes the steps of rows of inference as `tpu plan config.json --step decode` and `--step prefill` do, in bf16 beside what is \
+         named, and keeps the fastest of four\ncandidates. Every sequence has as long a KV cache as named. `model` splits experts where there are some.\n\
+         Published rates of vLLM are whole runs. A row says a request in the middle of its output, and beside it a run of both steps: prompts are read \
+         by themselves, as few at once\nas the devices can share, then their tokens are written, those of all sequences at once.\n\
+         An engine's own gaps are in no prediction. What each row leaves out (the scheme of the weights) is in `benchmarks/accuracy/serving.json`.\n\n\
+         | row | runs | slice | mesh | sequences | HBM GiB of limit | decode step, ms | range | tokens/s | prefill of a prompt, ms \
+         | with prefill, tokens/s | published | predicted over published |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".into());
     for row in &results.inference {
@@ -80,10 +81,14 @@ pub(super) fn inference(results: &Results) -> String {
         let ratio = row.published_tokens_per_s.map(|rate| format!("{:.2}", whole.unwrap_or(row.tokens_per_s) / rate));
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {:.2} | {:.2} to {:.2} | {:.0} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {:.1} of {:.1} | {:.2} | {:.2} to {:.2} | {:.0} | {} | {} | {} | {} |",
             row.id,
+            row.what,
             row.slice,
+            row.mesh,
             row.sequences,
+            gib(row.hbm_bytes),
+            gib(row.hbm_limit_bytes),
             row.step_s * 1e3,
             row.low_s * 1e3,
             row.high_s * 1e3,
@@ -95,4 +100,9 @@ pub(super) fn inference(results: &Results) -> String {
         );
     }
     text
+}
+
+/// Bytes in GiB.
+pub(super) fn gib(bytes: u64) -> f64 {
+    bytes as f64 / (1u64 << 30) as f64
 }
