@@ -519,7 +519,10 @@ impl Search<'_, '_> {
                 });
             match full {
                 Ok(measures) => {
-                    notes.extend(apart(&after.shares, &measures.1.shares));
+                    let said = [("as it was", &before, &measures.0), ("as tuned", &after, &measures.1)];
+                    notes.extend(said.into_iter().filter_map(|(which, quick, full)| {
+                        Some(format!("{which}: {}", apart(&quick.shares, &full.shares)?))
+                    }));
                     (before, after) = measures;
                 }
                 Err(error @ Error::Compile(CompileError::Interrupted)) => return Err(error),
