@@ -19,7 +19,7 @@ pub use page::page;
 pub use profile::{ClassError, LONG_OP_S, PricedOp, ProfileClasses, ProfileErrors, ProfiledOp};
 pub use record::{Run, RunRecord, Table};
 pub use results::{Details, InferenceRow, Predicted, PredictedPrefill, ResultRow, Results};
-pub use served::{Request, ServedRow, ServedRows, Serving, ServingSettings, served_rows};
+pub use served::{ServedRequest, ServedRow, ServedRows, Serving, ServingSettings, served_rows};
 pub use summary::Summary;
 pub use timed_matmuls::timed_matmuls;
 

@@ -52,14 +52,14 @@ pub struct ServedRow {
     /// Positions of the KV cache in a decode step: those of a request half way through its output, where requests were measured.
     pub positions: usize,
     /// Each request, where they were measured.
-    pub request: Option<Request>,
+    pub request: Option<ServedRequest>,
     /// Tokens written per second on the slice, as published.
     pub published_tokens_per_s: Option<f64>,
 }
 
 /// The tokens of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct ServedRequest {
     /// Of its prompt.
     pub prompt: usize,
     /// Of its answer.
@@ -142,7 +142,7 @@ impl Written {
 }
 
 /// Tokens of a request, as in `8k/1k`.
-fn request(workload: &str) -> Result<Request, String> {
+fn request(workload: &str) -> Result<ServedRequest, String> {
     const MOST: u64 = 1 << 24;
     let tokens = |text: &str| match text.strip_suffix('k') {
         Some(thousands) => thousands.parse::<u64>().ok()?.checked_mul(1024),
@@ -150,7 +150,7 @@ fn request(workload: &str) -> Result<Request, String> {
     };
     let both = workload.split_once('/').and_then(|(prompt, output)| Some((tokens(prompt)?, tokens(output)?)));
     match both.filter(|(prompt, output)| (1..=MOST).contains(prompt) && (1..=MOST).contains(output)) {
-        Some((prompt, output)) => Ok(Request { prompt: prompt as usize, output }),
+        Some((prompt, output)) => Ok(ServedRequest { prompt: prompt as usize, output }),
         None => Err(format!("`{workload}` is no PROMPT/OUTPUT in tokens")),
     }
 }
@@ -174,7 +174,7 @@ mod tests {
         let [row] = &served.known[..] else { panic!("{served:?}") };
         assert_eq!(row.slice.to_string(), "tpu7x-8");
         assert_eq!((row.sequences, row.positions), (64, 8704));
-        assert_eq!(row.request, Some(Request { prompt: 8192, output: 1024 }));
+        assert_eq!(row.request, Some(ServedRequest { prompt: 8192, output: 1024 }));
         assert_eq!(row.published_tokens_per_s, Some(1000.0));
         assert_eq!(row.what(), "small, w8a8-fp8 weights, fp8 KV cache, 8704 positions");
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use compile::SliceCompiler;
-use plan::accuracy::{InferenceRow, PredictedPrefill, Request, ServedRow, ServedRows, Serving, served_rows};
+use plan::accuracy::{InferenceRow, PredictedPrefill, ServedRequest, ServedRow, ServedRows, Serving, served_rows};
 use plan::search::{Confirm, Plan, SearchOptions, choice_of, search};
 use serde_json::{Map, Value};
 use train::{Planned, PlannedStep, PlannedStepKind};
@@ -75,7 +75,7 @@ impl<'a> Predictor<'a> {
     }
 
     /// Reads as few prompts at once as the devices can share, and counts the time of one.
-    fn prefill(&self, row: &ServedRow, config: &Path, request: Request) -> Result<PredictedPrefill, Failure> {
+    fn prefill(&self, row: &ServedRow, config: &Path, request: ServedRequest) -> Result<PredictedPrefill, Failure> {
         let step = |prompts| self.fastest(row, config, PlannedStepKind::Prefill, request.prompt, prompts);
         let mut prompts = 1;
         // Where experts are split over the devices, the prompts are too.

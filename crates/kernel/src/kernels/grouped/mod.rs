@@ -90,7 +90,7 @@ impl Tiles {
     pub fn preferred(grouped: &Grouped, visits: Visits, generation: Generation) -> Option<Tiles> {
         let most = if generation == Generation::V4 { 256 } else { 512 };
         let widest = Tiles { rows: most, inner: 2 * most, columns: 2 * most };
-        let room = 5 * widest.vmem_bytes(&Grouped { codes: grouped.dtype, ..*grouped }) / 4;
+        let room = 5 * widest.vmem_bytes(&Grouped { codes: grouped.dtype, ..*grouped }, visits) / 4;
         let usual = divisor(grouped.rows, 8, most)?;
         let rows = ROWS.into_iter().filter(|&rows| rows < usual && grouped.rows.is_multiple_of(rows));
         let all = |size: usize| (1..=size / 128).map(|n| 128 * n).filter(move |tile| size.is_multiple_of(*tile));
@@ -100,7 +100,7 @@ impl Tiles {
                 for columns in all(grouped.columns) {
                     let tiles = Tiles { rows, inner, columns };
                     let seconds = tiles.seconds(grouped, visits, generation);
-                    if tiles.vmem_bytes(grouped) <= room && best.is_none_or(|(least, _)| seconds < least) {
+                    if tiles.vmem_bytes(grouped, visits) <= room && best.is_none_or(|(least, _)| seconds < least) {
                         best = Some((seconds, tiles));
                     }
                 }
@@ -109,14 +109,23 @@ impl Tiles {
         best.map(|(_, tiles)| tiles)
     }
 
-    /// Blocks twice, what is summed, and matrices that are widened.
-    fn vmem_bytes(&self, grouped: &Grouped) -> usize {
+    /// About what a kernel needs: blocks twice, what is summed, and the values of its body with the margin that is kept for them.
+    fn vmem_bytes(&self, grouped: &Grouped, visits: Visits) -> usize {
         let bytes = |elements: usize, dtype: DType| elements.saturating_mul(dtype.bits() as usize) / 8;
-        let (rows, matrix, out) =
-            (self.rows * self.inner, self.inner * self.columns, self.rows.saturating_mul(self.columns));
-        let blocks = bytes(rows, grouped.dtype) + bytes(matrix, grouped.codes) + bytes(out, grouped.dtype);
-        let widened = if grouped.codes == grouped.dtype { 0 } else { bytes(matrix, grouped.dtype) };
-        2 * blocks + bytes(out, DType::F32) + widened
+        let Tiles { rows, inner, columns } = *self;
+        let [lhs, matrix, product] =
+            [(rows, inner), (inner, columns), (rows, columns)].map(|(a, b)| a.saturating_mul(b));
+        let dense = |elements: usize| bytes(elements, grouped.dtype);
+        let (blocks, summed, read) = match visits {
+            Visits::EveryTile => {
+                let blocks = dense(lhs) + bytes(matrix, grouped.codes) + dense(product);
+                (blocks, product, dense(lhs) + dense(matrix))
+            }
+            Visits::EveryGroup => (dense(lhs) + dense(product) + dense(matrix), matrix, bytes(lhs, DType::F32)),
+        };
+        // The sum so far, the product, and both together.
+        let values = 3 * bytes(summed, DType::F32) + read;
+        2 * blocks + bytes(summed, DType::F32) + values + values / 2
     }
 
     /// About how long a call takes: a tile is visited by each group that has rows in it, matrices are read again in every visit unless
