@@ -159,9 +159,11 @@ fn predict_file(args: &AccuracyArgs, file: &Path, results: &mut Results) -> Resu
         export(args, file, scratch.path(), &folder)?;
         (predictions.training, samples) = predict_all(args, &compiler, &folder, &stop)?;
     }
-    results.add(&predictions.training, &asked.micro);
-    // The record of our own front end has the same steps of inference: they are written by it in both.
-    if args.front_end == FrontEnd::Jax {
+    // Single ops and steps of inference are the same in both records: they stand in that of JAX.
+    let is_jax = args.front_end == FrontEnd::Jax;
+    let micro = if is_jax { asked.micro } else { MicroRows::default() };
+    results.add(&predictions.training, &micro);
+    if is_jax {
         let predictor = served::Predictor::new(args, &compiler, scratch.path(), &stop)?;
         for row in &asked.served.known {
             match predictor.predict(row) {
