@@ -90,10 +90,11 @@ fn paged_decode(kv_cache: KvCacheDType, tokens: usize) -> String {
     hlo::text::print(&trace::trace("decode", &inputs, donate, step).unwrap().0.module)
 }
 
-/// Copies of a whole array of the cache.
+/// Ops that lay out a whole array of the cache anew.
 fn copies_of_the_cache(hlo: &str) -> Vec<&str> {
-    let is_whole = |line: &&str| line.contains(&format!("[8,{PAGES},4,256")) && line.contains(" copy(");
-    hlo.lines().filter(is_whole).collect()
+    let whole = format!("[8,{PAGES},4,256");
+    let is_copy = |line: &str| [" copy(", " reshape(", " transpose("].iter().any(|op| line.contains(op));
+    hlo.lines().filter(|line| line.contains(&whole) && is_copy(line)).collect()
 }
 
 #[test]
