@@ -112,14 +112,22 @@ def ours(options, generation, length, which):
     return counted(options, generation, printed(options, f"flash-{which}", generation, str(length)))
 
 
+def rewritten(text, change):
+    """A program whose kernel has another text."""
+    body = re.search(r"body\\22: \\22([A-Za-z0-9+/=]+)\\22", text).group(1)
+    kernel = change(base64.b64decode(body).decode())
+    return text.replace(body, base64.b64encode(kernel.encode()).decode())
+
+
 def with_constants(text, values):
     """Our kernel with numbers in the place of what it reads from tables: the simulation has no data, and reads zeros."""
-    body = re.search(r"body\\22: \\22([A-Za-z0-9+/=]+)\\22", text).group(1)
-    kernel = base64.b64decode(body).decode()
-    for memory, value in enumerate(values):
-        load = rf"(%\w+) = memref\.load %memory{memory}\[[^\n]*"
-        kernel = re.sub(load, rf"\1 = arith.constant {value} : i32", kernel)
-    return text.replace(body, base64.b64encode(kernel.encode()).decode())
+
+    def change(kernel):
+        for memory, value in enumerate(values):
+            kernel = re.sub(rf"(%\w+) = memref\.load %memory{memory}\[[^\n]*", rf"\1 = arith.constant {value} : i32", kernel)
+        return kernel
+
+    return rewritten(text, change)
 
 
 def paged(options, generation, sizes, kind):
@@ -146,15 +154,17 @@ def grouped(options, generation, dtype, sizes, tiles):
     done = subprocess.run(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True, text=True)
     tiles = ",".join(re.findall(r"\d+", done.stderr))
     in_rows = rows // int(tiles.split(",")[0])
-    body = re.search(r"body\\22: \\22([A-Za-z0-9+/=]+)\\22", done.stdout).group(1)
-    kernel = base64.b64decode(body).decode()
     at = "\\1.at = arith.index_cast \\2 : index to i32\n"
     group = at + f"\\1.most = arith.constant {groups - 1} : i32\n\\1 = arith.minsi \\1.at, \\1.most : i32"
     tile = at + f"\\1.n = arith.constant {in_rows} : i32\n\\1.m = arith.muli \\1.at, \\1.n : i32\n"
     tile += f"\\1.all = arith.constant {in_rows + groups} : i32\n\\1 = arith.divsi \\1.m, \\1.all : i32"
-    for memory, value in enumerate([group, tile]):
-        kernel = re.sub(rf"(%\w+) = memref\.load %memory{memory}\[([^\]]*)\][^\n]*", value, kernel)
-    return counted(options, generation, done.stdout.replace(body, base64.b64encode(kernel.encode()).decode())), tiles
+
+    def change(kernel):
+        for memory, value in enumerate([group, tile]):
+            kernel = re.sub(rf"(%\w+) = memref\.load %memory{memory}\[([^\]]*)\][^\n]*", value, kernel)
+        return kernel
+
+    return counted(options, generation, rewritten(done.stdout, change)), tiles
 
 
 class Known:

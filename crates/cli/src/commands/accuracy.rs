@@ -179,7 +179,7 @@ fn predict_file(args: &AccuracyArgs, file: &Path, results: &mut Results) -> Resu
         results.add_inference(&predictions.inference);
         results.leave_out(&asked.served.unknown);
     }
-    if args.leave_one_out {
+    if args.leave_one_out && asked.has_training {
         let progress = Progress::start();
         results.held_out =
             Some(leave_one_out(&samples, |step| progress.step(&format!("leaving families out: {step}"))));

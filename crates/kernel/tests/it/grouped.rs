@@ -128,5 +128,9 @@ fn tiles_follow_the_rows_of_groups() {
         // What no larger tile divides.
         assert_eq!(of(24, [384, 128], 3, 24, generation).rows, 24);
     }
+    // However large the sizes of a program are, a few tiles are looked at.
+    let huge = Grouped { inner: 1 << 60, columns: 1 << 60, ..PLAIN };
+    let tiles = Tiles::preferred(&huge, Visits::EveryTile, Generation::V6e).unwrap();
+    assert!(tiles.inner * tiles.columns < 1 << 24, "{tiles:?}");
     assert_eq!(Tiles::preferred(&Grouped { columns: 100, ..PLAIN }, Visits::EveryTile, Generation::V5e), None);
 }

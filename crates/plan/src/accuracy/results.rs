@@ -256,10 +256,8 @@ impl Results {
         self.differences.sort_unstable();
         self.differences.dedup();
         for row in &micro.known {
-            match self.micro.iter_mut().find(|old| old.id == row.id) {
-                Some(old) => *old = row.clone(),
-                None => self.micro.push(row.clone()),
-            }
+            put(&mut self.micro, row, |row| &row.id);
+            self.left_out.retain(|(id, _)| *id != row.id);
         }
         self.leave_out(&micro.unknown);
     }
@@ -267,10 +265,8 @@ impl Results {
     /// Adds rows of inference that were predicted now, in place of earlier ones of the same name.
     pub fn add_inference(&mut self, rows: &[InferenceRow]) {
         for row in rows {
-            match self.inference.iter_mut().find(|old| old.id == row.id) {
-                Some(old) => *old = row.clone(),
-                None => self.inference.push(row.clone()),
-            }
+            put(&mut self.inference, row, |row| &row.id);
+            self.left_out.retain(|(id, _)| *id != row.id);
         }
         let key = |row: &InferenceRow| (row.published_tokens_per_s.is_some(), row.id.clone());
         self.inference.sort_by_key(key);
@@ -280,6 +276,14 @@ impl Results {
     pub fn leave_out(&mut self, rows: &[(String, String)]) {
         self.left_out.retain(|(old, _)| rows.iter().all(|(id, _)| id != old));
         self.left_out.extend_from_slice(rows);
+    }
+}
+
+/// Puts a row in the place of the one of its name, or behind the others.
+fn put<T: Clone>(rows: &mut Vec<T>, row: &T, id: impl Fn(&T) -> &str) {
+    match rows.iter_mut().find(|old| id(old) == id(row)) {
+        Some(old) => *old = row.clone(),
+        None => rows.push(row.clone()),
     }
 }
 
@@ -321,7 +325,8 @@ mod tests {
         results.add_inference(&[row]);
         let kept: Vec<_> = results.inference.iter().map(|row| (row.id.as_str(), row.step_s)).collect();
         assert_eq!(kept, [("a", 0.03), ("b", 0.02)]);
-        results.leave_out(&[("c".into(), "no".into())]);
+        results.leave_out(&[("c".into(), "no".into()), ("a".into(), "not yet".into())]);
+        results.add_inference(&results.inference.clone());
         results.leave_out(&[("c".into(), "never".into()), ("d".into(), "no".into())]);
         assert_eq!(results.left_out, [("c".into(), "never".into()), ("d".into(), "no".into())]);
     }

@@ -121,7 +121,7 @@ impl Written {
         let settings = settings.cloned().unwrap_or_default();
         let generation =
             Generation::from_name(&self.tpu).ok_or_else(|| format!("{} is no TPU generation", self.tpu))?;
-        let slice = Slice::defaults(generation).into_iter().find(|slice| slice.chips() == self.chips);
+        let slice = Slice::with_chips(generation, self.chips);
         let slice = slice.ok_or_else(|| format!("there is no slice of {} {} chips", self.chips, self.tpu))?;
         let sequences = self.max_num_seqs.or(self.concurrency).filter(|sequences| *sequences > 0);
         let request = self.workload.as_deref().map(request).transpose()?;

@@ -84,6 +84,8 @@ const STEP_S: f64 = 0.35e-6;
 const REACH: f64 = 0.65;
 /// Rows of tiles: a visit multiplies a whole one, however few rows of it are the group's.
 const ROWS: [usize; 6] = [512, 256, 128, 64, 32, 16];
+/// The inner size and columns of a tile at most: of larger ones no two blocks fit.
+const MOST: usize = 16_384;
 
 impl Tiles {
     /// Sizes for a generation, as far as they divide: those that take least time by a rule.
@@ -93,7 +95,8 @@ impl Tiles {
         let room = 5 * widest.vmem_bytes(&Grouped { codes: grouped.dtype, ..*grouped }, visits) / 4;
         let usual = divisor(grouped.rows, 8, most)?;
         let rows = ROWS.into_iter().filter(|&rows| rows < usual && grouped.rows.is_multiple_of(rows));
-        let all = |size: usize| (1..=size / 128).map(|n| 128 * n).filter(move |tile| size.is_multiple_of(*tile));
+        let all =
+            |size: usize| (1..=size.min(MOST) / 128).map(|n| 128 * n).filter(move |tile| size.is_multiple_of(*tile));
         let mut best: Option<(f64, Tiles)> = None;
         for rows in std::iter::once(usual).chain(rows) {
             for inner in all(grouped.inner) {
