@@ -4,6 +4,8 @@
 //! free for addresses, the others hold array addresses. Frame: the caller's stack pointer, the rows left, addresses that
 //! have no register, and vector slots.
 
+mod of_two;
+
 use super::encode::{
     self as x86, Alu, Broadcast, Condition, Encoder, Encoding, Form, Gpr, Label, Length, Masking, Op, Operands, RAX,
     RBP, RBX, RCX, RDI, RDX, RSI, RSP, Rm, Zeroing,
@@ -55,7 +57,7 @@ struct Emitter<'a> {
 pub(super) fn vectors(encoding: Encoding) -> u32 {
     match encoding {
         Encoding::Evex => 29,
-        Encoding::Vex => 13,
+        Encoding::Vex | Encoding::Sse => 13,
     }
 }
 
@@ -108,7 +110,11 @@ impl<'a> Emitter<'a> {
             skip: None,
             spare: [given, given + 1, given + 2],
             encoding,
-            full: if encoding == Encoding::Evex { Length::L512 } else { Length::L256 },
+            full: match encoding {
+                Encoding::Evex => Length::L512,
+                Encoding::Vex => Length::L256,
+                Encoding::Sse => Length::L128,
+            },
         };
         let frame_start = emitter.assign();
         emitter.slots_start = (frame_start + 63) & -64;
@@ -283,6 +289,11 @@ impl<'a> Emitter<'a> {
                 self.code.alu_imm(Alu::Cmp, Rm::Reg(RSI.0), step as i32);
                 Some(self.code.jump_ahead(Condition::Below))
             }
+            Walk::Whole(step) => {
+                self.code.address(RDX, at(RCX, step as i32));
+                self.code.alu(Alu::Cmp, RDX, Rm::Reg(RSI.0));
+                Some(self.code.jump_ahead(Condition::Above))
+            }
             Walk::Rest(_) => {
                 self.code.alu(Alu::Cmp, RCX, Rm::Reg(RSI.0));
                 Some(self.code.jump_ahead(Condition::AboveEqual))
@@ -313,7 +324,7 @@ impl<'a> Emitter<'a> {
                 self.code.alu_imm(Alu::Sub, frame(ROWS_LEFT), 1);
                 self.code.jump_back(Condition::NotEqual, top);
             }
-            Walk::Main(step) => {
+            Walk::Main(step) | Walk::Whole(step) => {
                 self.code.alu_imm(Alu::Add, Rm::Reg(RCX.0), step as i32);
                 self.code.address(RDX, at(RCX, step as i32));
                 self.code.alu(Alu::Cmp, RDX, Rm::Reg(RSI.0));
@@ -330,12 +341,12 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Whether this is code for AVX2.
+    /// Whether this is code without AVX-512: masks are vectors.
     fn is_short(&self) -> bool {
-        self.encoding == Encoding::Vex
+        self.encoding != Encoding::Evex
     }
 
-    /// The signs of the 32-bit lanes of a mask in the lowest bits of rax; code for AVX2.
+    /// The signs of the 32-bit lanes of a mask in the lowest bits of rax; code without AVX-512.
     fn signs_of(&mut self, mask: X) {
         let from = self.register(mask, self.spare[0]);
         self.plain(&x86::MOVMSKPS, RAX.0, Rm::Reg(from));
@@ -369,7 +380,7 @@ impl<'a> Emitter<'a> {
         match self.program.constants[constant as usize] {
             Constant::Narrow(_) => self.plain(&x86::BROADCASTSS, register, place),
             Constant::Wide(_) => self.plain(&x86::BROADCASTSD, register, place),
-            // The only kind there is in code for AVX2.
+            // The only kind there is in code without AVX-512.
             Constant::Vector(_) => self.plain(&x86::MOVUPS, register, place),
         }
     }
@@ -528,6 +539,9 @@ impl<'a> Emitter<'a> {
     }
 
     fn vector(&mut self, v: &Vector) {
+        if self.encoding == Encoding::Sse {
+            return self.vector_of_two(v);
+        }
         let (mut imm, length) = (v.imm, v.length);
         let masking = match v.lanes {
             Lanes::Of(virt) if v.op.form == Form::Rvmr => {
@@ -750,7 +764,11 @@ impl<'a> Emitter<'a> {
         }
         if self.is_short() {
             self.mask_instruction(&x86::MOVD_GPR, number, 0, Rm::Reg(RAX.0));
-            self.plain(&x86::PBROADCASTD, number, Rm::Reg(number));
+            if self.encoding == Encoding::Sse {
+                self.first_in_all_lanes(number);
+            } else {
+                self.plain(&x86::PBROADCASTD, number, Rm::Reg(number));
+            }
         } else {
             self.mask_instruction(&x86::KMOVW_FROM_GPR, number, 0, Rm::Reg(RAX.0));
         }

@@ -11,6 +11,8 @@ pub(super) enum Encoding {
     Evex,
     /// AVX2.
     Vex,
+    /// SSE2: the result is the first operand, and operands in memory are aligned but for those that are only moved.
+    Sse,
 }
 
 /// What only code for AVX2 uses.
@@ -41,6 +43,21 @@ vex_ops! {
     PINSRB = 3 P66 0 0x20 Rvm; PINSRW = 1 P66 0 0xc4 Rvm;
     PEXTRB_STORE = 3 P66 0 0x14 Mr; PEXTRW_STORE = 3 P66 0 0x15 Mr;
     EXTRACTPS_STORE = 3 P66 0 0x17 Mr; MOVHPS_STORE = 1 NP 0 0x17 Mr;
+}
+
+/// What only code for SSE2 uses.
+macro_rules! sse_ops {
+    ($($name:ident = $map:literal $prefix:ident $wide:literal $code:literal $form:expr;)*) => {
+        $(pub(super) const $name: Op = op($map, $prefix, $wide, $code, $form, Tuple::Whole);)*
+        #[cfg(test)]
+        const ALL_SSE: &[(&str, Op)] = &[$((stringify!($name), $name),)*];
+    };
+}
+
+sse_ops! {
+    PUNPCKLBW = 1 P66 0 0x60 Rvm; PUNPCKLWD = 1 P66 0 0x61 Rvm; PUNPCKLQDQ = 1 P66 0 0x6c Rvm;
+    PACKSSDW = 1 P66 0 0x6b Rvm; PACKUSWB = 1 P66 0 0x67 Rvm; PSHUFLW = 1 PF2 0 0x70 Rvm;
+    MOVD_STORE = 1 P66 0 0x7e Mr;
 }
 
 /// A general register by its number.
@@ -102,6 +119,7 @@ pub(super) enum Condition {
     Equal = 4,
     NotEqual = 5,
     BelowEqual = 6,
+    Above = 7,
 }
 
 /// A place in the code that jumps aim at.
@@ -177,11 +195,28 @@ impl Encoder {
     pub(super) fn vector(&mut self, op: &Op, operands: &Operands) {
         match op.vex {
             Some(l) => self.vex(op.map, op.prefix, op.wide, op.code, l, operands),
-            None if self.encoding == Encoding::Vex => {
-                self.vex(op.map, op.prefix, op.wide, op.code, operands.length as u8, operands);
-            }
-            None => self.evex(op, operands),
+            None => match self.encoding {
+                Encoding::Evex => self.evex(op, operands),
+                Encoding::Vex => self.vex(op.map, op.prefix, op.wide, op.code, operands.length as u8, operands),
+                Encoding::Sse => self.sse(op, operands),
+            },
         }
+    }
+
+    /// An instruction of the first map, as they were before AVX: the result is the first operand.
+    fn sse(&mut self, op: &Op, operands: &Operands) {
+        const PREFIXES: [Option<u8>; 4] = [None, Some(0x66), Some(0xf3), Some(0xf2)];
+        let Operands { reg, rm, imm, .. } = *operands;
+        debug_assert_eq!(op.map, 1);
+        self.code.extend(PREFIXES[usize::from(op.prefix)]);
+        let (x, b) = extension(rm);
+        let rex = (reg >> 3 & 1) << 2 | x << 1 | b;
+        if rex != 0 {
+            self.byte(0x40 | rex);
+        }
+        self.bytes(&[0x0f, op.code]);
+        self.modrm(reg, rm, 1, usize::from(imm.is_some()));
+        self.code.extend(imm);
     }
 
     fn evex(&mut self, op: &Op, operands: &Operands) {
@@ -212,11 +247,7 @@ impl Encoder {
 
     fn vex(&mut self, map: u8, prefix: u8, wide: bool, code: u8, l: u8, operands: &Operands) {
         let Operands { reg, vvvv, rm, imm, .. } = *operands;
-        let (x, b) = match rm {
-            Rm::Reg(r) => (0, r >> 3 & 1),
-            Rm::Mem { base, index, .. } => (index.map_or(0, |(i, _)| i >> 3 & 1), base.0 >> 3 & 1),
-            Rm::Pool(_) => (0, 0),
-        };
+        let (x, b) = extension(rm);
         self.byte(0xc4);
         self.byte((!(reg >> 3) & 1) << 7 | (x ^ 1) << 6 | (b ^ 1) << 5 | map);
         self.byte(u8::from(wide) << 7 | (!vvvv & 15) << 3 | l << 2 | prefix);
@@ -227,11 +258,7 @@ impl Encoder {
 
     /// A legacy 64-bit instruction with a ModRM operand.
     fn legacy(&mut self, code: &[u8], reg: u8, rm: Rm, imm_bytes: usize) {
-        let (x, b) = match rm {
-            Rm::Reg(r) => (0, r >> 3 & 1),
-            Rm::Mem { base, index, .. } => (index.map_or(0, |(i, _)| i >> 3 & 1), base.0 >> 3 & 1),
-            Rm::Pool(_) => (0, 0),
-        };
+        let (x, b) = extension(rm);
         self.byte(0x48 | (reg >> 3 & 1) << 2 | x << 1 | b);
         self.bytes(code);
         self.modrm(reg, rm, 1, imm_bytes);
@@ -239,6 +266,23 @@ impl Encoder {
 
     pub(super) fn load(&mut self, to: Gpr, rm: Rm) {
         self.legacy(&[0x8b], to.0, rm, 0);
+    }
+
+    /// Loads a byte and clears the bits above.
+    pub(super) fn load_byte(&mut self, to: Gpr, rm: Rm) {
+        self.legacy(&[0x0f, 0xb6], to.0, rm, 0);
+    }
+
+    /// Stores the lowest byte or the two lowest ones.
+    pub(super) fn store_low(&mut self, rm: Rm, from: Gpr, bytes: u8) {
+        if bytes == 2 {
+            self.byte(0x66);
+        }
+        let (x, b) = extension(rm);
+        // With this prefix every register has a name for its lowest byte.
+        self.byte(0x40 | (from.0 >> 3 & 1) << 2 | x << 1 | b);
+        self.byte(if bytes == 2 { 0x89 } else { 0x88 });
+        self.modrm(from.0, rm, 1, 0);
     }
 
     pub(super) fn store(&mut self, rm: Rm, from: Gpr) {
@@ -330,7 +374,10 @@ impl Encoder {
 
     /// Clears the upper halves, so that later code of the shorter kind is not slowed, and returns.
     pub(super) fn leave(&mut self) {
-        self.bytes(&[0xc5, 0xf8, 0x77, 0xc3]);
+        if self.encoding != Encoding::Sse {
+            self.bytes(&[0xc5, 0xf8, 0x77]);
+        }
+        self.byte(0xc3);
     }
 
     /// Makes non-temporal stores visible in order.
@@ -386,6 +433,15 @@ impl Encoder {
         self.code.resize(start, 0xcc);
         self.code.extend_from_slice(&self.pool);
         self.code
+    }
+}
+
+/// The fourth bits of the index and of the base, or of the register.
+fn extension(rm: Rm) -> (u8, u8) {
+    match rm {
+        Rm::Reg(r) => (0, r >> 3 & 1),
+        Rm::Mem { base, index, .. } => (index.map_or(0, |(i, _)| i >> 3 & 1), base.0 >> 3 & 1),
+        Rm::Pool(_) => (0, 0),
     }
 }
 

@@ -20,7 +20,12 @@ const RANGE_MAX: u8 = 0b0101;
 /// The vectors that fill a register, and half of one.
 #[cfg(target_arch = "x86_64")]
 fn lengths(machine: &Machine) -> (Length, Length) {
-    if machine.avx512 { (Length::L512, Length::L256) } else { (Length::L256, Length::L128) }
+    match machine {
+        Machine { avx512: true, .. } => (Length::L512, Length::L256),
+        Machine { avx2: true, .. } => (Length::L256, Length::L128),
+        // Loops with 64-bit lanes are left to the other backend.
+        _ => (Length::L128, Length::L128),
+    }
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -96,6 +101,11 @@ impl<'a> Lanework<'a> {
     /// Whether there are 32 vector registers, and conversions between 64-bit integers and reals.
     pub(super) fn is_rich(&self) -> bool {
         self.machine.avx512 || self.machine.neon
+    }
+
+    /// Whether vectors are loaded and stored whole only, so that what is left of a row goes by one element.
+    pub(super) fn walks_single(&self) -> bool {
+        !self.machine.avx2
     }
 
     pub(super) fn num(&self, lane: Lane) -> Num {

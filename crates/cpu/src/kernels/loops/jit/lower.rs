@@ -284,8 +284,7 @@ impl Lowering<'_> {
             self.vector(steps, &folds, &accumulators)?;
         }
         self.work.program.items.push(Item::Leave(main));
-        #[cfg(target_arch = "aarch64")]
-        if copies > 1 {
+        if copies > 1 && self.work.walks_single() {
             // What is left after whole vectors goes by one element.
             let whole = Walk::Whole(width);
             self.work.program.items.push(Item::Enter(whole));

@@ -1,8 +1,8 @@
-//! Compiles a schedule to machine code for AVX-512, AVX2 or NEON.
+//! Compiles a schedule to machine code for AVX-512, AVX2, SSE2 or NEON.
 //!
 //! [`lower`] writes the rows and phases of the schedule as vector instructions over any number of registers ([`program`],
 //! in the instructions of AVX-512, [`ops`]; what each operation becomes is in [`lanes`], [`convert`], [`functions`] and
-//! [`turns`]). `short` rewrites them for AVX2, `neon` for AArch64. [`registers`] finds places for them, `emit` and `encode`
+//! [`turns`]). `short` rewrites them for AVX2, `sse2` that for SSE2, `neon` for AArch64. [`registers`] finds places for them, `emit` and `encode`
 //! (of x86-64, and of `neon`) give the bytes, [`memory`] makes them executable.
 
 #![allow(unsafe_code)]
@@ -23,11 +23,14 @@ mod program;
 mod registers;
 #[cfg(target_arch = "x86_64")]
 mod short;
+#[cfg(target_arch = "x86_64")]
+mod sse2;
 #[cfg(all(test, unix))]
 mod tests;
 mod turns;
 
 use super::Rows;
+use super::ir::{Inst, Lane};
 use super::schedule::Schedule;
 use crate::kernels::machine::Machine;
 
@@ -58,10 +61,10 @@ struct Streaming {
 
 const LINE_BYTES: usize = 64;
 
-/// Machine code for a schedule; `None` where the machine has neither AVX2 nor NEON, the system forbids executable memory, or
+/// Machine code for a schedule; `None` where the system forbids executable memory, the machine is held to less than NEON, or
 /// the schedule has an operation that is not covered here.
 pub(crate) fn compile(schedule: &Schedule, machine: &Machine, stores: Stores) -> Option<Code> {
-    if !machine.avx2 && !machine.neon {
+    if !machine.avx2 && !machine.neon && !is_for_sse2(schedule) {
         return None;
     }
     let executable = |stores| {
@@ -71,7 +74,7 @@ pub(crate) fn compile(schedule: &Schedule, machine: &Machine, stores: Stores) ->
     };
     let (cached, _) = executable(Stores::Cached)?;
     let streaming = match stores {
-        Stores::Streaming if machine.avx2 => executable(Stores::Streaming)
+        Stores::Streaming if !machine.neon => executable(Stores::Streaming)
             .filter(|(_, writes)| !writes.is_empty())
             .map(|(code, writes)| Streaming { code, writes }),
         Stores::Cached | Stores::Streaming => None,
@@ -84,9 +87,12 @@ pub(crate) fn compile(schedule: &Schedule, machine: &Machine, stores: Stores) ->
 fn function(lowered: &lower::Lowered, machine: &Machine) -> Option<Vec<u8>> {
     let (mut program, mut encoding) = (&lowered.program, encode::Encoding::Evex);
     let short;
-    if !machine.avx512 {
-        short = short::shortened(program)?;
+    if machine.avx2 && !machine.avx512 {
+        short = short::shortened(program, short::Target::Avx2)?;
         (program, encoding) = (&short, encode::Encoding::Vex);
+    } else if !machine.avx2 {
+        short = sse2::rewritten(&short::shortened(program, short::Target::Sse2)?)?;
+        (program, encoding) = (&short, encode::Encoding::Sse);
     }
     let places = registers::allocate(program, emit::vectors(encoding));
     Some(emit::emit(program, encoding, &places, lowered.arrays))
@@ -95,6 +101,13 @@ fn function(lowered: &lower::Lowered, machine: &Machine) -> Option<Vec<u8>> {
 #[cfg(target_arch = "aarch64")]
 fn function(lowered: &lower::Lowered, _: &Machine) -> Option<Vec<u8>> {
     neon::function(&lowered.program, lowered.arrays, lowered.width)
+}
+
+/// Whether code for SSE2 may cover a schedule: not 64-bit lanes, nor what asks for one rounding of a product and a sum.
+fn is_for_sse2(schedule: &Schedule) -> bool {
+    cfg!(target_arch = "x86_64")
+        && !schedule.lanes.iter().any(|lane| matches!(lane, Lane::F64 | Lane::I64))
+        && !schedule.insts.iter().any(|inst| matches!(inst, Inst::Fma(..)))
 }
 
 /// How generated functions are called.

@@ -136,7 +136,6 @@ pub(super) enum Walk {
     /// Whole steps of so many elements.
     Main(u32),
     /// Whole vectors of so many elements, after the steps of several.
-    #[cfg(target_arch = "aarch64")]
     Whole(u32),
     /// What is left, a vector of this many elements at a time, the last one in part.
     Rest(u32),

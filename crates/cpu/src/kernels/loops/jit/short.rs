@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use super::super::math::coefficients::INTEGER_F32;
 use super::encode::{self as x86, Form, Length, Op, Zeroing};
 use super::lanes::rounding;
 use super::program::{Class, Constant, Item, Lanes, Mem, Num, Program, Vector, Virt, Walk, X};
@@ -38,10 +39,19 @@ struct Shortening<'a> {
     rest: Rest,
     /// Vectors of 32-bit lanes.
     narrow: Length,
+    target: Target,
+}
+
+/// Which instructions a program is rewritten for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Avx2,
+    /// For `sse2`, which does the rest: nothing is masked, and bytes are not shuffled.
+    Sse2,
 }
 
 /// The same program for AVX2; `None` where an instruction has no counterpart here.
-pub(super) fn shortened(from: &Program) -> Option<Program> {
+pub(super) fn shortened(from: &Program, target: Target) -> Option<Program> {
     let classes = from.classes.iter().map(|&class| if class == Class::Mask { Class::Vector } else { class });
     let to = Program { classes: classes.collect(), table: from.table, ..Program::default() };
     let width =
@@ -53,7 +63,8 @@ pub(super) fn shortened(from: &Program) -> Option<Program> {
         other: HashMap::new(),
         tail: None,
         rest: Rest::Masked,
-        narrow: if width == Some(4) { Length::L128 } else { Length::L256 },
+        narrow: if width == Some(4) || target == Target::Sse2 { Length::L128 } else { Length::L256 },
+        target,
     };
     for (at, item) in from.items.iter().enumerate() {
         shortening.item(at, item)?;
@@ -154,7 +165,7 @@ impl Shortening<'_> {
             Item::Scatter { .. } => false,
             _ => true,
         };
-        if walk.clone().all(is_masked) { Rest::Masked } else { Rest::Single }
+        if self.target == Target::Avx2 && walk.clone().all(is_masked) { Rest::Masked } else { Rest::Single }
     }
 
     /// The mask of the elements that are left.
@@ -471,6 +482,9 @@ impl Shortening<'_> {
     /// The low bytes of 32-bit lanes side by side, and how many bytes that is.
     fn packed(&mut self, op: Op, length: Length, value: X) -> (X, u32) {
         let bytes = if op == x86::PMOVDW { 2 } else { 1 };
+        if self.target == Target::Sse2 {
+            return (self.packed_by_saturation(bytes, length, value), 4 * bytes as u32);
+        }
         let order: [u8; 16] = std::array::from_fn(|at| {
             let (lane, byte) = (at / bytes, at % bytes);
             if lane < 4 { (4 * lane + byte) as u8 } else { 0x80 }
@@ -489,6 +503,19 @@ impl Shortening<'_> {
         const UPPER_HALF: u8 = 0x11;
         let upper = self.to.two_imm(x86::PERM2F128, Length::L256, within, within, Some(UPPER_HALF));
         (self.to.two(x86::PUNPCKLDQ, Length::L128, within, upper), total)
+    }
+
+    /// As [`Shortening::packed`], of lanes that are brought into the range of the narrower type before.
+    fn packed_by_saturation(&mut self, bytes: usize, length: Length, value: X) -> X {
+        if bytes == 2 {
+            let up = self.to.one_imm(x86::PSLLD, length, value, Some(16));
+            let words = self.to.one_imm(x86::PSRAD, length, up, Some(16));
+            return self.to.two(x86::PACKSSDW, length, words, words);
+        }
+        let low = self.narrow_constant(0xff);
+        let low = self.to.two(x86::PANDD, length, value, low);
+        let words = self.to.two(x86::PACKSSDW, length, low, low);
+        self.to.two(x86::PACKUSWB, length, words, words)
     }
 
     /// `dst = op(a, b)` in all lanes.
@@ -633,7 +660,15 @@ impl Shortening<'_> {
         let (shift, round) = (num.pick(x86::PSLLD, x86::PSLLQ), num.pick(x86::ROUNDPS, x86::ROUNDPD));
         let exponent = Some(if num.wide { 52 } else { 23 });
         let first = self.to.two(mul, length, power, half);
-        let first = self.to.one_imm(round, length, first, Some(rounding::EVEN));
+        let first = match self.target {
+            Target::Avx2 => self.to.one_imm(round, length, first, Some(rounding::EVEN)),
+            // Powers are small numbers.
+            Target::Sse2 => {
+                let integer = self.narrow_constant(INTEGER_F32.to_bits());
+                let sum = self.to.two(add, length, first, integer);
+                self.to.two(sub, length, sum, integer)
+            }
+        };
         let second = self.to.two(sub, length, power, first);
         let [first, second] = [first, second].map(|part| {
             // The sum has the biased exponent in its lowest bits.
