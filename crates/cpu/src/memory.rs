@@ -12,6 +12,11 @@ use tensor::{DType, Literal};
 
 use crate::error::Error;
 
+mod tile;
+
+pub(crate) use tile::Within;
+use tile::Tile;
+
 /// Alignment of every array: a cache line and the widest vector.
 pub(crate) const ALIGN: usize = 64;
 /// What the system's allocator aligns every block to.
@@ -153,6 +158,8 @@ enum Owner {
     Foreign(Box<dyn Send + Sync>),
     /// A range of other storage, which only its parts hold or read.
     Part(Arc<Storage>),
+    /// Bytes that lie apart in other storage.
+    Tile(Box<Tile>),
 }
 
 // SAFETY: the bytes are written only before the storage is shared, or by the one who owns it alone.
@@ -178,20 +185,52 @@ impl Storage {
         Storage { start, size, owner: Owner::Part(whole.clone()) }
     }
 
-    /// The storage that this is a range of.
-    pub(crate) fn whole(&self) -> Option<&Arc<Storage>> {
+    /// Runs of bytes of storage that is shared, one after the other. They are copied when somebody reads them.
+    ///
+    /// # Panics
+    /// If it does not have them.
+    pub(crate) fn tile(whole: &Arc<Storage>, starts: Arc<[usize]>, run_bytes: usize, home: &Arc<Arena>) -> Storage {
+        assert!(starts.iter().all(|&start| whole.size.checked_sub(start).is_some_and(|left| left >= run_bytes)));
+        let size = starts.len() * run_bytes;
+        let within = Within { whole: whole.clone(), starts, run_bytes };
+        Storage { start: NonNull::dangling(), size, owner: Owner::Tile(Box::new(Tile::new(within, home.clone()))) }
+    }
+
+    /// Where its bytes lie in other storage; `None` where they have their own.
+    pub(crate) fn within(&self) -> Option<Within> {
         match &self.owner {
-            Owner::Part(whole) => Some(whole),
-            _ => None,
+            Owner::Part(whole) => {
+                let start = (self.start.as_ptr() as usize).checked_sub(whole.start.as_ptr() as usize)?;
+                Some(Within { whole: whole.clone(), starts: [start].into(), run_bytes: self.size })
+            }
+            Owner::Tile(tile) => tile.within(),
+            Owner::Memory { .. } | Owner::Foreign(_) => None,
+        }
+    }
+
+    /// Gives bytes that lie apart a place of their own, which reading them does too, but cannot refuse.
+    pub(crate) fn gather(&self) -> Result<(), Error> {
+        match &self.owner {
+            Owner::Tile(tile) => tile.copied().map(|_| ()),
+            _ => Ok(()),
         }
     }
 
     pub(crate) fn pointer(&self) -> *mut u8 {
-        self.start.as_ptr()
+        match &self.owner {
+            Owner::Tile(tile) => tile.copied_or_abort().start.as_ptr(),
+            _ => self.start.as_ptr(),
+        }
     }
 
     pub(crate) fn size(&self) -> usize {
         self.size
+    }
+
+    /// Bytes that lay apart in the place of their own that they were given.
+    fn gathered(mut self) -> Storage {
+        let copy = if let Owner::Tile(tile) = &mut self.owner { tile.take_copy() } else { None };
+        copy.unwrap_or(self)
     }
 
     /// Whether the program may write here once it owns the array.
@@ -202,7 +241,7 @@ impl Storage {
     /// What it holds.
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: `size` initialised bytes while the storage lives; nobody writes to them once it is shared.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.size) }
+        unsafe { std::slice::from_raw_parts(self.pointer(), self.size) }
     }
 
     /// What it holds, to be changed.
@@ -300,6 +339,7 @@ impl Array {
 
     /// The same, in memory that begins where kernels can read elements of its type: a caller's may begin anywhere.
     pub(crate) fn aligned(self, memory: &Arc<Arena>) -> Result<Array, Error> {
+        self.storage.gather()?;
         if is_aligned(self.storage.pointer(), self.dtype) {
             return Ok(self);
         }
@@ -315,11 +355,12 @@ impl Array {
 
     /// The memory, if nobody else holds it and the device may write to it.
     pub(crate) fn into_own_storage(self) -> Result<Storage, Array> {
-        if !self.storage.is_own() {
+        let is_tile = matches!(self.storage.owner, Owner::Tile(_)) && self.storage.gather().is_ok();
+        if !is_tile && !self.storage.is_own() {
             return Err(self);
         }
         let Array { dtype, dims, storage } = self;
-        Arc::try_unwrap(storage).map_err(|storage| Array { dtype, dims, storage })
+        Arc::try_unwrap(storage).map(Storage::gathered).map_err(|storage| Array { dtype, dims, storage })
     }
 }
 

@@ -254,7 +254,11 @@ fn when_ready(slot: &Arc<Slot>, copy: impl FnOnce(&[u8]) + Send + 'static) -> *m
     let done = Event::pending();
     let (finished, from) = (done.clone(), slot.clone());
     slot.event.on_ready(Box::new(move |outcome| {
-        let copied = outcome.and_then(|()| from.wait()).map(|data| copy(&data.array.bytes()));
+        let copied = outcome.and_then(|()| from.wait()).and_then(|data| {
+            data.array.storage().gather()?;
+            copy(&data.array.bytes());
+            Ok(())
+        });
         drop(from);
         finished.set(copied);
     }));
@@ -475,7 +479,9 @@ entries! {
     }
 
     fn PJRT_Buffer_UnsafePointer(args: PJRT_Buffer_UnsafePointer_Args) {
-        args.buffer_pointer = object(args.buffer)?.slot()?.wait()?.array.storage().pointer() as usize;
+        let data = object(args.buffer)?.slot()?.wait()?;
+        data.array.storage().gather()?;
+        args.buffer_pointer = data.array.storage().pointer() as usize;
         Ok(())
     }
 
@@ -496,6 +502,7 @@ entries! {
 
     fn PJRT_Buffer_OpaqueDeviceMemoryDataPointer(args: PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args) {
         let data = object(args.buffer)?.slot()?.wait()?;
+        data.array.storage().gather()?;
         args.device_memory_ptr = data.array.storage().pointer().cast();
         Ok(())
     }
