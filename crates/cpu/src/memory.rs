@@ -14,8 +14,8 @@ use crate::error::Error;
 
 mod tile;
 
-pub(crate) use tile::Within;
 use tile::Tile;
+pub(crate) use tile::Within;
 
 /// Alignment of every array: a cache line and the widest vector.
 pub(crate) const ALIGN: usize = 64;

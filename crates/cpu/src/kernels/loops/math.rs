@@ -16,6 +16,9 @@ pub(crate) mod coefficients {
     /// Beyond these `exp` is infinity or 0.
     pub(crate) const EXP_HIGH: f32 = 89.0;
     pub(crate) const EXP_LOW: f32 = -104.0;
+    /// From the first to the second `exp` is a normal number.
+    pub(crate) const EXP_LEAST: f32 = -87.336_54;
+    pub(crate) const EXP_MOST: f32 = 88.722_83;
     /// `(e^r - 1 - r) / r²` for `|r| <= ln 2 / 2`.
     pub(crate) const EXP: [f32; 5] = [0.5, 0.166_665_2, 0.041_666_206, 0.008_368_886, 0.001_395_044_8];
     /// Below this `expm1` is -1.

@@ -15,6 +15,8 @@ pub(super) mod predicate {
     pub(in super::super) const UNORDERED: u8 = 3;
     /// True if unordered.
     pub(in super::super) const NE: u8 = 4;
+    /// True if unordered.
+    pub(in super::super) const NOT_LESS_OR_EQUAL: u8 = 6;
     pub(in super::super) const ORDERED: u8 = 7;
     pub(in super::super) const GE: u8 = 13;
     pub(in super::super) const GT: u8 = 14;

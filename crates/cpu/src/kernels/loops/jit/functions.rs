@@ -82,7 +82,35 @@ impl Lanework<'_> {
     fn one_over_one_plus(&mut self, num: Num, x: X) -> X {
         let one = self.real(num, 1.0);
         let sum = self.add(num, x, one);
-        self.div(num, one, sum)
+        if num.wide || !self.machine.avx512 {
+            return self.div(num, one, sum);
+        }
+        // The reciprocal of an infinity leaves no remainder to work with.
+        let most = self.f32(f32::MAX);
+        let sum = self.min_or_second(num, most, sum);
+        self.near_reciprocal(sum)
+    }
+
+    /// The reciprocal of finite numbers, to one unit in the last place; for AVX-512. A division of such long vectors keeps one of
+    /// two units busy for 16 cycles.
+    fn near_reciprocal(&mut self, x: X) -> X {
+        let num = self.narrow;
+        let one = self.f32(1.0);
+        let first = self.program.one(x86::RCP14PS, num.length, x);
+        let rest = self.fnma(num, x, first, one);
+        self.fma(num, first, rest, first)
+    }
+
+    /// `a / b` for finite divisors whose reciprocal is normal.
+    fn near_quotient(&mut self, a: X, b: X) -> X {
+        let num = self.narrow;
+        if !self.machine.avx512 {
+            return self.div(num, a, b);
+        }
+        let reciprocal = self.near_reciprocal(b);
+        let quotient = self.mul(num, a, reciprocal);
+        let rest = self.fnma(num, quotient, b, a);
+        self.fma(num, rest, reciprocal, quotient)
     }
 
     fn f32(&mut self, value: f32) -> X {
@@ -117,21 +145,25 @@ impl Lanework<'_> {
         self.program.two(num.pick(x86::SCALEFPS, x86::SCALEFPD), num.length, x, power)
     }
 
-    /// As [`Lanework::scaled`], of f32 and for powers between -126 and 127.
-    fn scaled_little(&mut self, x: X, power: X) -> X {
+    /// `2^power` as f32, for integers between -126 and 127.
+    fn power_of_two(&mut self, power: X) -> X {
         let num = self.narrow;
         if self.machine.avx512 {
-            return self.scaled(num, x, power);
+            let one = self.f32(1.0);
+            return self.scaled(num, one, power);
         }
         // The sum has the biased exponent in its lowest bits.
         let magic = self.f32(8_388_608.0 + 127.0);
         let sum = self.add(num, power, magic);
-        let scale = self.program.one_imm(x86::PSLLD, num.length, sum, Some(23));
-        self.mul(num, x, scale)
+        self.program.one_imm(x86::PSLLD, num.length, sum, Some(23))
     }
 
-    /// `|size|` with the sign of `x`.
+    /// `size`, which is not negative, with the sign of `x`.
     fn with_sign_of(&mut self, num: Num, size: X, x: X) -> X {
+        if !self.is_rich() {
+            let signs = self.signs(num, x);
+            return self.or(num, size, signs);
+        }
         let sign = self.integer(num, if num.wide { i64::MIN } else { i64::from(i32::MIN) });
         // Where the third operand has a bit the second's, else the first's.
         const CHOOSE: u8 = 0xd8;
@@ -147,6 +179,12 @@ impl Lanework<'_> {
 
     /// `n` and `e^r - 1`, where `x = n ln 2 + r` and `|r| <= ln 2 / 2`.
     fn reduced_expm1(&mut self, x: X) -> (X, X) {
+        let (_, n, m) = self.reduced_expm1_parts(x);
+        (n, m)
+    }
+
+    /// As [`Lanework::reduced_expm1`], after a real whose lowest bits are `n`.
+    fn reduced_expm1_parts(&mut self, x: X) -> (X, X, X) {
         let num = self.narrow;
         let (log2_e, magic) = (self.f32(std::f32::consts::LOG2_E), self.f32(c::INTEGER_F32));
         let shifted = self.fma(num, x, log2_e, magic);
@@ -156,7 +194,7 @@ impl Lanework<'_> {
         let r = self.fnma(num, n, low, r);
         let tail = self.polynomial(r, &c::EXP);
         let square = self.mul(num, r, r);
-        (n, self.fma(num, square, tail, r))
+        (shifted, n, self.fma(num, square, tail, r))
     }
 
     fn clamped(&mut self, x: X, low: f32, high: f32) -> X {
@@ -167,11 +205,32 @@ impl Lanework<'_> {
 
     fn exp(&mut self, x: X) -> X {
         let num = self.narrow;
+        if !self.is_rich() {
+            return self.exp_by_bits(x);
+        }
         let x = self.clamped(x, c::EXP_LOW, c::EXP_HIGH);
         let (n, m) = self.reduced_expm1(x);
         let one = self.f32(1.0);
         let m = self.add(num, m, one);
         self.scaled(num, m, n)
+    }
+
+    /// As [`Lanework::exp`], without an instruction that scales: the power of two is added to the exponent, and what has no normal
+    /// result is replaced.
+    fn exp_by_bits(&mut self, x: X) -> X {
+        let num = self.narrow;
+        let length = num.length;
+        let (shifted, _, m) = self.reduced_expm1_parts(x);
+        let (one, least, most) = (self.f32(1.0), self.f32(c::EXP_LEAST), self.f32(c::EXP_MOST));
+        let m = self.add(num, m, one);
+        let power = self.program.one_imm(x86::PSLLD, length, shifted, Some(23));
+        let is_normal = self.compare(num, x, least, predicate::GE);
+        let result = self.program.zeroed(x86::PADDD, length, m, power, is_normal);
+        // Or NaN, which the sum stays.
+        let is_large = self.compare(num, x, most, predicate::NOT_LESS_OR_EQUAL);
+        let infinity = self.f32(f32::INFINITY);
+        let endless = self.add(num, x, infinity);
+        self.program.select(num, is_large, endless, result)
     }
 
     fn expm1(&mut self, x: X) -> X {
@@ -193,11 +252,11 @@ impl Lanework<'_> {
         let size = self.min_or_second(num, high, size);
         let double = self.add(num, size, size);
         let (n, m) = self.reduced_expm1(double);
-        let scale = self.scaled_little(one, n);
+        let scale = self.power_of_two(n);
         let rest = self.sub(num, scale, one);
         let y = self.fma(num, scale, m, rest);
         let below = self.add(num, y, two);
-        let size = self.div(num, y, below);
+        let size = self.near_quotient(y, below);
         self.with_sign_of(num, size, x)
     }
 
@@ -270,7 +329,7 @@ impl Lanework<'_> {
         let small = self.fma(num, small, a, a);
         let power = self.polynomial(a, &c::ERF_LARGE);
         let (n, m) = self.reduced_expm1(power);
-        let scale = self.scaled_little(one, n);
+        let scale = self.power_of_two(n);
         let rest = self.fma(num, scale, m, scale);
         let large = self.sub(num, one, rest);
         let is_small = self.compare(num, a, one, predicate::LT);

@@ -29,7 +29,10 @@ pub(super) fn rewritten(from: &Program) -> Option<Program> {
 
 /// Whether the operands may change places.
 fn is_symmetric(op: Op) -> bool {
-    matches!(op, x86::ADDPS | x86::MULPS | x86::PADDD | x86::PANDD | x86::PORD | x86::PXORD | x86::PCMPEQD | x86::PMULUDQ)
+    matches!(
+        op,
+        x86::ADDPS | x86::MULPS | x86::PADDD | x86::PANDD | x86::PORD | x86::PXORD | x86::PCMPEQD | x86::PMULUDQ
+    )
 }
 
 /// Instructions of two operands that are here as they are.
