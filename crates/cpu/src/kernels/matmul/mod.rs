@@ -40,6 +40,8 @@ mod scratch;
 #[cfg(target_arch = "x86_64")]
 mod skinny;
 #[cfg(target_arch = "x86_64")]
+mod sse2;
+#[cfg(target_arch = "x86_64")]
 mod sse2_bytes;
 #[cfg(test)]
 mod tests;
@@ -328,7 +330,7 @@ macro_rules! with_kernel {
                 $body
             }
             Choice::PortableF32 => {
-                type $K = portable::Portable<f32>;
+                type $K = portable::PortableF32;
                 $body
             }
             Choice::PortableF64 => {

@@ -85,9 +85,16 @@ array!(i32, 0, |a, b, c| a.wrapping_mul(b).wrapping_add(c), |x, y| x.wrapping_ad
 
 block_of!(block, [], rows: 1 2 3 4);
 
+/// The kernel for sums of f32.
+#[cfg(target_arch = "x86_64")]
+pub(super) use super::sse2::Sse2F32 as PortableF32;
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) type PortableF32 = Portable<f32>;
+
 /// The kernel for sums of `T`.
 pub(super) struct Portable<T>(T);
 
+#[cfg(not(target_arch = "x86_64"))]
 kernel_of!(Portable<f32>, Array<f32>, DType::F32, ROWS, 256, block, pack::pack_f32, pack::round_sums);
 kernel_of!(Portable<f64>, Array<f64>, DType::F64, ROWS, 256, block, pack::pack_f64, pack::round_sums);
 kernel_of!(Portable<i32>, Array<i32>, DType::I32, ROWS, 256, block, pack::pack_i32, pack::round_sums);

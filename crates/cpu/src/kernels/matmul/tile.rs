@@ -57,7 +57,7 @@ macro_rules! with_tiles {
                 $body
             }
             _ => {
-                type $K = super::portable::Portable<f32>;
+                type $K = super::portable::PortableF32;
                 $body
             }
         }

@@ -11,6 +11,7 @@ use crate::kernels::isa::CpuIsa;
 use crate::kernels::machine::Machine;
 
 mod beyond;
+mod bounds;
 mod naive;
 mod random_loops;
 
