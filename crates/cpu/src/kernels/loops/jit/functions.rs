@@ -82,35 +82,7 @@ impl Lanework<'_> {
     fn one_over_one_plus(&mut self, num: Num, x: X) -> X {
         let one = self.real(num, 1.0);
         let sum = self.add(num, x, one);
-        if num.wide || !self.machine.avx512 {
-            return self.div(num, one, sum);
-        }
-        // The reciprocal of an infinity leaves no remainder to work with.
-        let most = self.f32(f32::MAX);
-        let sum = self.min_or_second(num, most, sum);
-        self.near_reciprocal(sum)
-    }
-
-    /// The reciprocal of finite numbers, to one unit in the last place; for AVX-512. A division of such long vectors keeps one of
-    /// two units busy for 16 cycles.
-    fn near_reciprocal(&mut self, x: X) -> X {
-        let num = self.narrow;
-        let one = self.f32(1.0);
-        let first = self.program.one(x86::RCP14PS, num.length, x);
-        let rest = self.fnma(num, x, first, one);
-        self.fma(num, first, rest, first)
-    }
-
-    /// `a / b` for finite divisors whose reciprocal is normal.
-    fn near_quotient(&mut self, a: X, b: X) -> X {
-        let num = self.narrow;
-        if !self.machine.avx512 {
-            return self.div(num, a, b);
-        }
-        let reciprocal = self.near_reciprocal(b);
-        let quotient = self.mul(num, a, reciprocal);
-        let rest = self.fnma(num, quotient, b, a);
-        self.fma(num, rest, reciprocal, quotient)
+        self.div(num, one, sum)
     }
 
     fn f32(&mut self, value: f32) -> X {
@@ -256,7 +228,7 @@ impl Lanework<'_> {
         let rest = self.sub(num, scale, one);
         let y = self.fma(num, scale, m, rest);
         let below = self.add(num, y, two);
-        let size = self.near_quotient(y, below);
+        let size = self.div(num, y, below);
         self.with_sign_of(num, size, x)
     }
 

@@ -127,7 +127,6 @@ ops! {
     MAXPS = 1 NP 0 0x5f Rvm, Full; MAXPD = 1 P66 1 0x5f Rvm, Full;
     SQRTPS = 1 NP 0 0x51 Rvm, Full; SQRTPD = 1 P66 1 0x51 Rvm, Full;
     RNDSCALEPS = 3 P66 0 0x08 Rvm, Full; RNDSCALEPD = 3 P66 1 0x09 Rvm, Full;
-    RCP14PS = 2 P66 0 0x4c Rvm, Full;
      GETEXPPD = 2 P66 1 0x42 Rvm, Full;
      GETMANTPD = 3 P66 1 0x26 Rvm, Full;
     SCALEFPS = 2 P66 0 0x2c Rvm, Full; SCALEFPD = 2 P66 1 0x2c Rvm, Full;
