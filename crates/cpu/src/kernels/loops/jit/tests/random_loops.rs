@@ -3,8 +3,7 @@
 use tensor::DType;
 
 use super::super::super::ir::{Access, Binary, Compare, Fold, Inst, Lane, Loop, Reg, Unary};
-use super::{Random, beyond, check, dense, stored};
-use crate::kernels::machine::Machine;
+use super::{Random, check, dense, stored};
 
 /// A loop of random instructions whose results do not depend on the order of rounding.
 fn random_loop(random: &mut Random) -> (Loop, Vec<Vec<u8>>, Vec<Vec<u8>>) {
@@ -123,6 +122,9 @@ fn random_loops() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn random_loops_for_sse2() {
+    use super::beyond;
+    use crate::kernels::machine::Machine;
+
     // Most have something that is left to the other backend.
     let (mut random, mut compiled) = (Random(15), 0);
     for _ in 0..20_000 {
