@@ -6,7 +6,7 @@ use xla::{
 };
 
 use crate::kernel_work::KernelWork;
-use crate::machine::Machine;
+use crate::machine::{HostTransfer, Machine};
 use crate::op_time::{Bound, OpTime};
 use crate::simulate::Program;
 use crate::torus::Group;
@@ -100,15 +100,11 @@ impl OpWork {
                 bound: Bound::Ici,
             },
             WorkKind::Transfer { over, bytes } => {
-                let (rate, reach) = match over {
-                    Bound::Dcn => (machine.dcn_bytes_per_s, machine.reach.dcn),
-                    _ => (machine.host_bytes_per_s, machine.reach.host),
+                let moving_s = match over {
+                    Bound::Dcn => bytes / (machine.dcn_bytes_per_s * machine.reach.dcn),
+                    _ => machine.host_s(*bytes, HostTransfer::WholeBuffer),
                 };
-                OpPrice {
-                    class: self.class,
-                    seconds: bytes / (rate * reach) + machine.reach.collective_s,
-                    bound: *over,
-                }
+                OpPrice { class: self.class, seconds: moving_s + machine.reach.collective_s, bound: *over }
             }
         }
     }

@@ -9,7 +9,7 @@ use xla::{
 };
 
 use crate::kernel_work::KernelWork;
-use crate::machine::Machine;
+use crate::machine::{HostTransfer, Machine};
 use crate::op_time::{Bound, OpTime};
 use crate::sparse_core;
 use crate::torus::{Group, Way};
@@ -260,7 +260,7 @@ impl<'a> Program<'a> {
         // A fused transfer between device and host moves beside the core.
         let host = work.traffic.read.host + work.traffic.written.host;
         if host > 0.0 {
-            let seconds = host / (self.machine.host_bytes_per_s * self.machine.reach.host);
+            let seconds = self.machine.host_s(host, HostTransfer::Slice);
             let way = if work.traffic.written.host > 0.0 { Way::Up } else { Way::Down };
             let done_at = pass.lanes.start(&[Lane::Host(way)], pass.now, seconds);
             *pass.transfers.entry(Bound::Host).or_default() += seconds;
@@ -313,7 +313,7 @@ impl<'a> Program<'a> {
                 Transfer { over: Bound::Dcn, lanes: vec![Lane::Dcn], seconds }
             }
             Link::Host => {
-                let seconds = sent / (self.machine.host_bytes_per_s * reach.host) + reach.collective_s;
+                let seconds = self.machine.host_s(sent, HostTransfer::WholeBuffer) + reach.collective_s;
                 let way = if collective.kind == CollectiveKind::Send { Way::Up } else { Way::Down };
                 Transfer { over: Bound::Host, lanes: vec![Lane::Host(way)], seconds }
             }
@@ -382,7 +382,9 @@ impl<'a> Program<'a> {
         let beside = self.beside(at, runs_on, 0);
         let (over, lanes, seconds) = if beside.host_bytes > 0.0 {
             let way = if beside.is_to_host { Way::Up } else { Way::Down };
-            let seconds = beside.host_bytes / (self.machine.host_bytes_per_s * self.machine.reach.host);
+            let is_whole = *instruction.opcode() == Opcode::CopyStart;
+            let of = if is_whole { HostTransfer::WholeBuffer } else { HostTransfer::Slice };
+            let seconds = self.machine.host_s(beside.host_bytes, of);
             (Bound::Host, vec![Lane::Host(way)], seconds)
         } else if cores.is_empty() {
             (Bound::Hbm, vec![Lane::Hbm], beside.seconds)

@@ -4,7 +4,7 @@ use chips::Slice;
 use xla::{HloModule, InstructionId, PrimitiveType};
 
 use crate::estimate::{Estimate, Workload};
-use crate::machine::Machine;
+use crate::machine::{HostTransfer, Machine};
 use crate::op_time::Bound;
 use crate::simulate::{Simulation, simulate};
 use crate::work::{NarrowOperand, Work};
@@ -40,6 +40,16 @@ fn v5e() -> Slice {
 
 fn run(module: &HloModule) -> Simulation {
     simulate(module, &module.executions(), &Machine::of(&v5e()), &[])
+}
+
+/// Copies of 5.37 GB between a v6e and its host: `v6e-8-host-offload.xplane.pb` has 189 ms to the device and 182 from it.
+#[test]
+fn copies_to_the_host_take_as_long_as_in_a_profile() {
+    let machine = Machine::of(&"v6e-8".parse().unwrap());
+    let seconds = machine.host_s(5.0 * 1024.0 * 1024.0 * 256.0 * 4.0, HostTransfer::WholeBuffer);
+    for measured_s in [0.18236, 0.18917] {
+        assert!((seconds / measured_s - 1.0).abs() < 0.03, "{seconds} s, measured {measured_s} s");
+    }
 }
 
 fn flops(name: &str) -> f64 {

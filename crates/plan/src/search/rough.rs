@@ -9,7 +9,7 @@ use super::candidate::{Candidate, ShardingChoice};
 use super::facts::Facts;
 use super::roles::StepKind;
 use super::rules::MeshShape;
-use crate::machine::Machine;
+use crate::machine::{HostTransfer, Machine};
 
 /// A step of a candidate, roughly.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,7 +78,7 @@ pub(crate) fn rough(facts: &Facts, machine: &Machine, candidate: &Candidate, arg
     // Weights can come while the layer before is computed; what layers exchange is waited for.
     let hidden = transfers.min(core);
     // Out in the forward pass, back in the backward pass, both while layers are computed.
-    let host = 2.0 * facts.host_bytes_per_sample * samples_per_part / (machine.host_bytes_per_s * machine.reach.host);
+    let host = 2.0 * machine.host_s(facts.host_bytes_per_sample * samples_per_part, HostTransfer::Slice);
     let waited_for = (host - core).max(0.0);
     let step_s = core + (transfers - hidden) + EXPOSED * hidden + 0.8 * between_layers + waited_for;
 
