@@ -16,7 +16,7 @@ use kernel::kernels::PassDirection;
 use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
 use kernel::kernels::embedding::{self, LookupWindow, SparseLookup};
 use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, Segments};
-use kernel::kernels::grouped::{self, Grouped, Matrices, Tiles, Visits};
+use kernel::kernels::grouped::{self, Grouped, Matrices, MatrixScales, Tiles, Visits};
 use kernel::kernels::norm::{self, FusedNorm, FusedNormKind};
 use kernel::kernels::paged::{self, AttentionSinks, PagedAttention};
 use kernel::kernels::quantized::{self, QuantizedMatmul, QuantizedTiles};
@@ -112,7 +112,11 @@ fn printed(args: &[String]) -> Result<String, String> {
             quantized::matmul(&shape, tiles, generation).map_err(|error| error.to_string())
         }
         (kind, &[rows, inner, columns, groups, expected]) if kind.starts_with("grouped-") => {
-            let codes = DType::from_name(kind.trim_start_matches("grouped-")).ok_or("no such type of matrices")?;
+            // Rows in codes too have a type of their own before that of the matrices.
+            let types = kind.trim_start_matches("grouped-");
+            let (lhs, codes) = types.split_once('.').unwrap_or(("bf16", types));
+            let lhs = DType::from_name(lhs).ok_or("no such type of rows")?;
+            let codes = DType::from_name(codes).ok_or("no such type of matrices")?;
             let grouped = Grouped {
                 rows,
                 inner,
@@ -120,8 +124,10 @@ fn printed(args: &[String]) -> Result<String, String> {
                 groups,
                 layers: None,
                 dtype: DType::BF16,
+                lhs,
                 codes,
                 matrices: Matrices::AsIs,
+                scales: if lhs == DType::BF16 { MatrixScales::None } else { MatrixScales::Columns },
                 expected_rows: Some(expected),
             };
             let tiles = match blocks[..] {

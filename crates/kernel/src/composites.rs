@@ -57,7 +57,8 @@ pub const CROSS_ENTROPY_BACKWARD: &str = "tpubridge.cross_entropy_backward";
 
 /// Grouped matmul. Operands: where matrices are those of all layers the layer `i32 [1]`, rows `[rows, inner]`, matrices
 /// `[groups, inner, columns]`, or `[groups, columns, inner]` when transposed, with an axis of layers first where there is a layer, in the
-/// type of the rows or in codes of 8 or 4 bits, group sizes `i32 [groups]`. Result: `[rows, columns]`, zeros where a row is of no group.
+/// type of the rows or in codes of 8 or 4 bits, where matrices have them scales of their columns `f32 [groups, 1, columns]`, group sizes
+/// `i32 [groups]`. Rows may be codes of 8 bits where matrices are codes. Result: `[rows, columns]`, zeros where a row is of no group.
 /// Attributes: [`GroupedAttributes`].
 pub const GROUPED_MATMUL: &str = "tpubridge.gmm";
 
@@ -176,8 +177,7 @@ impl NormAttributes {
 
     /// Those a composite has.
     pub fn of(attrs: &Attrs) -> NormAttributes {
-        let result = attrs.get("result").and_then(Attr::as_str).and_then(DType::from_name);
-        NormAttributes { epsilon: float_of(attrs, "epsilon").unwrap_or(1e-6), result }
+        NormAttributes { epsilon: float_of(attrs, "epsilon").unwrap_or(1e-6), result: dtype_of(attrs, "result") }
     }
 }
 
@@ -222,6 +222,8 @@ pub struct GroupedAttributes {
     pub transposed: bool,
     /// How many rows groups are expected to have together, where that is less than there are: what a call is said to cost.
     pub expected_rows: Option<usize>,
+    /// Element type of the result, where it is not that of the rows.
+    pub result: Option<DType>,
 }
 
 impl GroupedAttributes {
@@ -234,12 +236,19 @@ impl GroupedAttributes {
         if let Some(rows) = self.expected_rows {
             attrs.set("expected_rows", Attr::i64(rows as i64));
         }
+        if let Some(result) = self.result {
+            attrs.set("result", Attr::string(result.name()));
+        }
         attrs
     }
 
     /// Those a composite has.
     pub fn of(attrs: &Attrs) -> GroupedAttributes {
-        GroupedAttributes { transposed: is_set(attrs, "transposed"), expected_rows: size(attrs, "expected_rows") }
+        GroupedAttributes {
+            transposed: is_set(attrs, "transposed"),
+            expected_rows: size(attrs, "expected_rows"),
+            result: dtype_of(attrs, "result"),
+        }
     }
 }
 
@@ -252,6 +261,10 @@ fn float_of(attrs: &Attrs, name: &str) -> Option<f32> {
         Some(Attr::Float(value, _)) => Some(value.get() as f32),
         _ => None,
     }
+}
+
+fn dtype_of(attrs: &Attrs, name: &str) -> Option<DType> {
+    attrs.get(name).and_then(Attr::as_str).and_then(DType::from_name)
 }
 
 fn is_set(attrs: &Attrs, name: &str) -> bool {
@@ -287,8 +300,8 @@ mod tests {
             let loss = CrossEntropyAttributes { use_kernel };
             assert_eq!(CrossEntropyAttributes::of(&loss.to_attrs()), loss);
         }
-        for (transposed, expected_rows) in [(false, None), (true, Some(100))] {
-            let grouped = GroupedAttributes { transposed, expected_rows };
+        for (transposed, expected_rows, result) in [(false, None, None), (true, Some(100), Some(DType::BF16))] {
+            let grouped = GroupedAttributes { transposed, expected_rows, result };
             assert_eq!(GroupedAttributes::of(&grouped.to_attrs()), grouped);
         }
     }

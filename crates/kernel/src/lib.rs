@@ -39,7 +39,7 @@ mod vmem;
 mod writer;
 
 /// Version of what [`lower`] puts into programs; answers remembered for a program depend on it. It changes with every kernel.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 
 pub use builder::KernelBuilder;
 pub use call::{TARGET, call};

@@ -288,7 +288,7 @@ impl Writer {
         if fits { Ok(()) } else { Err(format!("rows {rows} of {from} gathered into {to}")) }
     }
 
-    /// A matmul; floats are summed in `f32`, `i8` in `i32`.
+    /// A matmul; floats are summed in `f32`, `i8` in `i32`. Codes of 8 bits are for generations whose matrix units take them.
     #[track_caller]
     pub fn matmul<'k>(&'k self, lhs: Val<'k>, rhs: Val<'k>, form: MatMulForm) -> Val<'k> {
         self.matmul_with(lhs, rhs, form, MatmulPrecision::Default)
@@ -318,7 +318,7 @@ impl Writer {
                 return Err(format!("a matmul of {a} and {b}, of two types"));
             }
             let sum = match a.dtype {
-                DType::F32 | DType::BF16 => DType::F32,
+                DType::F32 | DType::BF16 | DType::F8E4M3FN | DType::F8E5M2 => DType::F32,
                 DType::I8 => DType::I32,
                 _ => return Err(format!("no matmul of {a}")),
             };

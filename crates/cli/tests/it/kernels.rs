@@ -9,7 +9,7 @@ use kernel::composites;
 use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
 use kernel::kernels::embedding::{self, SparseLookup};
 use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, FlashMask, PassDirection, Segments};
-use kernel::kernels::grouped::{self, Grouped, Matrices, Tiles, Visits};
+use kernel::kernels::grouped::{self, Grouped, Matrices, MatrixScales, Tiles, Visits};
 use kernel::kernels::norm::{self, FusedNorm, FusedNormKind};
 use kernel::kernels::paged::{self, AttentionSinks, PagedAttention};
 use kernel::kernels::quantized::{self, QuantizedMatmul};
@@ -61,10 +61,45 @@ const GROUPED: Grouped = Grouped {
     groups: 4,
     layers: None,
     dtype: DType::BF16,
+    lhs: DType::BF16,
     codes: DType::BF16,
     matrices: Matrices::AsIs,
+    scales: MatrixScales::None,
     expected_rows: None,
 };
+
+const GROUPED_CASES: [&str; 10] = [
+    "gmm_other",
+    "gmm_layer",
+    "gmm_i8",
+    "gmm_i4",
+    "gmm_f8",
+    "gmm_scales",
+    "gmm_i8_rows",
+    "gmm_i4_by_i8",
+    "gmm_f8_rows",
+    "gmm_f8_layer",
+];
+
+/// Grouped matmuls by name: of codes, of rows that are codes too, with scales, and of a layer.
+fn grouped_matmul(name: &str) -> Option<Grouped> {
+    let of = |codes| Grouped { codes, ..GROUPED };
+    let rows = |lhs, codes| Grouped { lhs, codes, scales: MatrixScales::Columns, ..GROUPED };
+    Some(match name {
+        "gmm" => GROUPED,
+        "gmm_other" => Grouped { matrices: Matrices::Transposed, expected_rows: Some(100), ..GROUPED },
+        "gmm_layer" => Grouped { layers: Some(2), ..GROUPED },
+        "gmm_i8" => of(DType::I8),
+        "gmm_i4" => of(DType::I4),
+        "gmm_f8" => of(DType::F8E4M3FN),
+        "gmm_scales" => Grouped { scales: MatrixScales::Columns, ..of(DType::I8) },
+        "gmm_i8_rows" => rows(DType::I8, DType::I8),
+        "gmm_i4_by_i8" => rows(DType::I8, DType::I4),
+        "gmm_f8_rows" => rows(DType::F8E4M3FN, DType::F8E4M3FN),
+        "gmm_f8_layer" => Grouped { layers: Some(2), ..rows(DType::F8E4M3FN, DType::F8E4M3FN) },
+        _ => return None,
+    })
+}
 
 const PAGED: PagedAttention = PagedAttention {
     sequences: 2,
@@ -125,16 +160,15 @@ fn cases() -> Vec<Case> {
     add(composites::CROSS_ENTROPY, "", cross_entropy::decomposition(&LOSS, "loss"));
     add(composites::CROSS_ENTROPY_BACKWARD, "", cross_entropy::decomposition_of_gradients(&LOSS, "loss_bwd"));
     add(composites::GROUPED_MATMUL, "", grouped::decomposition(&GROUPED, "gmm"));
-    let other = Grouped { matrices: Matrices::Transposed, ..GROUPED };
-    add(
-        composites::GROUPED_MATMUL,
-        "transposed = true, expected_rows = 100 : i64",
-        grouped::decomposition(&other, "gmm_other"),
-    );
-    for (codes, name) in [(DType::I8, "gmm_i8"), (DType::I4, "gmm_i4")] {
-        add(composites::GROUPED_MATMUL, "", grouped::decomposition(&Grouped { codes, ..GROUPED }, name));
+    for name in GROUPED_CASES {
+        let g = grouped_matmul(name).unwrap();
+        let attributes = match (g.matrices, g.lhs == g.dtype) {
+            (Matrices::Transposed, _) => "transposed = true, expected_rows = 100 : i64",
+            (Matrices::AsIs, false) => "result = \"bf16\"",
+            (Matrices::AsIs, true) => "",
+        };
+        add(composites::GROUPED_MATMUL, attributes, grouped::decomposition(&g, name));
     }
-    add(composites::GROUPED_MATMUL, "", grouped::decomposition(&Grouped { layers: Some(2), ..GROUPED }, "gmm_layer"));
     add(composites::GROUPED_MATMUL_GRADIENT, "", grouped::decomposition_of_gradient(&GROUPED, "tgmm"));
     add(composites::PAGED_ATTENTION, "group = 4 : i64, scale = 0.125 : f32", paged::decomposition(&PAGED, "paged"));
     for (codes, name) in [(DType::I8, "paged_i8"), (DType::I4, "paged_i4"), (DType::F8E4M3FN, "paged_f8")] {
@@ -326,7 +360,7 @@ fn kernels_give_what_their_decompositions_give() {
             let given = [&[1][..], &[4, 0, 3, 1], &[300, 190], &[16, 16]].map(whole);
             operands.splice(..given.len(), given);
         }
-        if case.name == composites::GROUPED_MATMUL && operands.len() > 3 {
+        if case.name == composites::GROUPED_MATMUL && operands[0].dtype() == DType::I32 {
             operands[0] = whole(&[1]);
         }
         let expected = run(&case.plain, &operands);
@@ -338,8 +372,9 @@ fn kernels_give_what_their_decompositions_give() {
             _ => None,
         };
         if let Some(visits) = visits {
-            let tiles = Tiles::preferred(&GROUPED, visits, Generation::V5e).unwrap();
-            let tables = grouped::visits(&GROUPED, &tiles, visits, "visits").unwrap();
+            let shapes = grouped_matmul(&case.plain.name).unwrap_or(GROUPED);
+            let tiles = Tiles::preferred(&shapes, visits, Generation::V5e).unwrap();
+            let tables = grouped::visits(&shapes, &tiles, visits, "visits").unwrap();
             let sizes = operands.pop().unwrap();
             operands.splice(0..0, run(&tables, &[sizes]));
         }

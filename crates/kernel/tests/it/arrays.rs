@@ -43,7 +43,7 @@ pub(crate) fn values(literal: &Literal) -> Vec<f64> {
         let bits = u64::from_le_bytes(word);
         match literal.dtype() {
             DType::I32 => f64::from(bits as u32 as i32),
-            DType::I8 => f64::from(bits as u8 as i8),
+            DType::I8 | DType::I4 => f64::from(bits as u8 as i8),
             dtype => tensor::decode_float(dtype, bits).unwrap(),
         }
     };

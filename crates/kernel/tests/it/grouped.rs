@@ -1,8 +1,8 @@
 //! Grouped matmuls, interpreted, against plain loops; groups end anywhere, some are empty, some rows are in none.
 
 use chips::Generation;
-use kernel::interpret;
-use kernel::kernels::grouped::{self, Grouped, Matrices, Tiles, Visits};
+use kernel::kernels::grouped::{self, Grouped, Matrices, MatrixScales, Tiles, Visits};
+use kernel::{Error, interpret};
 use tensor::{DType, Literal, Spec};
 
 use crate::arrays::{Numbers, assert_close, literal, values};
@@ -43,8 +43,10 @@ const PLAIN: Grouped = Grouped {
     groups: 1,
     layers: None,
     dtype: DType::BF16,
+    lhs: DType::BF16,
     codes: DType::BF16,
     matrices: Matrices::AsIs,
+    scales: MatrixScales::None,
     expected_rows: None,
 };
 
@@ -105,6 +107,60 @@ fn matmul_and_gradient() {
         operands.extend([lhs, dout]);
         assert_close(&format!("gradient {sizes:?}"), &interpret(&kernel, &operands).unwrap()[0], &db, 4e-3);
     }
+}
+
+/// Rows in codes, matrices in codes, scales of columns, on generations that multiply such codes as they are and on others; the inner size
+/// in one step and in two.
+#[test]
+fn rows_of_codes() {
+    use DType::{F8E4M3FN, I4, I8};
+    let mut numbers = Numbers::new(43);
+    let sizes = [0, 21, 3, 0, 17];
+    for (lhs, codes) in [(I8, I8), (I8, I4), (F8E4M3FN, F8E4M3FN), (DType::BF16, F8E4M3FN)] {
+        let scales = MatrixScales::Columns;
+        let g = Grouped { groups: sizes.len(), lhs, codes, scales, ..PLAIN };
+        let most = |dtype| if dtype == I4 { 1.2 } else { 30.0 };
+        let rows = numbers.array(&Spec::new(lhs, [g.rows, g.inner]), most(lhs));
+        let matrices = numbers.array(&Spec::new(codes, [g.groups, g.inner, g.columns]), most(codes));
+        let of_columns = numbers.array(&Spec::new(DType::F32, [g.groups, 1, g.columns]), 1.0);
+        let (a, b, s) = (values(&rows), values(&matrices), values(&of_columns));
+        let mut out = vec![0.0; g.rows * g.columns];
+        let mut row = 0;
+        for (group, size) in sizes.iter().enumerate() {
+            for r in row..row + size {
+                for c in 0..g.columns {
+                    let product = |i: usize| a[r * g.inner + i] * b[(group * g.inner + i) * g.columns + c];
+                    out[r * g.columns + c] = (0..g.inner).map(product).sum::<f64>() * s[group * g.columns + c];
+                }
+            }
+            row += size;
+        }
+        for generation in [Generation::V4, Generation::V5e, Generation::V6e, Generation::Tpu7x] {
+            for inner in [128, 256] {
+                let tiles = Tiles { rows: 16, inner, columns: 128 };
+                let kernel = grouped::matmul(&g, tiles, generation).unwrap();
+                let types = |dtype: &str| format!(": vector<16x{inner}x{dtype}>, vector<{inner}x128x{dtype}>");
+                let is_native =
+                    lhs == codes && generation.spec().peak_ops_per_device(lhs.name()) > bf16_ops(generation);
+                let multiplied = if is_native { lhs.name() } else { "bf16" };
+                assert!(kernel.text().contains(&types(multiplied)), "{generation:?}: {}", kernel.text());
+                let mut operands = tables(&g, &tiles, &sizes, Visits::EveryTile);
+                operands.extend([rows.clone(), matrices.clone(), of_columns.clone()]);
+                let name = format!("{lhs} by {codes}, {generation:?}, {inner}");
+                assert_close(&name, &interpret(&kernel, &operands).unwrap()[0], &out, 4e-3);
+            }
+        }
+    }
+    // Wide matrices beside codes, and rows of fewer bits than kernels take.
+    for (lhs, codes) in [(I8, DType::BF16), (I4, I4), (DType::F32, I8)] {
+        let g = Grouped { lhs, codes, ..PLAIN };
+        let tiles = Tiles { rows: 16, inner: 128, columns: 128 };
+        assert!(matches!(grouped::matmul(&g, tiles, Generation::V6e), Err(Error::Shape { .. })), "{lhs} by {codes}");
+    }
+}
+
+fn bf16_ops(generation: Generation) -> f64 {
+    generation.spec().peak_ops_per_device("bf16")
 }
 
 /// A visit multiplies a whole tile: with a few rows in each group tiles are low, with thousands of them high, and a matrix that fits is

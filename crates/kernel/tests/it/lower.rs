@@ -1,7 +1,7 @@
 //! Composites become calls of kernels where they can; others stay.
 
 use chips::Generation;
-use kernel::kernels::grouped::{self, Grouped, Matrices};
+use kernel::kernels::grouped::{self, Grouped, Matrices, MatrixScales};
 use kernel::kernels::norm::{self, FusedNorm, FusedNormKind};
 use kernel::{Error, lower};
 use tensor::DType;
@@ -56,8 +56,10 @@ fn tables_are_computed_before_the_call() {
         groups: 4,
         layers: None,
         dtype: DType::BF16,
+        lhs: DType::BF16,
         codes: DType::BF16,
         matrices: Matrices::AsIs,
+        scales: MatrixScales::None,
         expected_rows: None,
     };
     let body = "func.func @main(%x: tensor<512x256xbf16>, %w: tensor<4x256x128xbf16>, %n: tensor<4xi32>) -> tensor<512x128xbf16> {

@@ -72,6 +72,11 @@ impl QuantScheme {
         if self.values.is_float() { DType::F8E4M3FN } else { DType::I8 }
     }
 
+    /// The type of codes in which rows of activations enter, where each has a scale that is found as the program runs.
+    pub(crate) fn row_codes(&self) -> Option<DType> {
+        (self.activations == ActivationQuant::Dynamic).then(|| self.activation_dtype())
+    }
+
     /// Groups along so many input features.
     pub fn groups(&self, inputs: usize) -> usize {
         self.group.map_or(1, |group| inputs.div_ceil(group.max(1)))

@@ -4,7 +4,7 @@ use hlo::{Attr, OpKind};
 use nn::Init;
 use nn::layers::{Activation, CacheStart, Dispatch, ExpertSizes, KvCacheDType, MixtureOfExperts};
 use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
-use nn::quant::{BlockTensor, InputAxis, MapWeights, MatmulForm, QuantScheme, QuantizedTensor};
+use nn::quant::{BlockTensor, InputAxis, MapWeights, MatmulForm, QuantScheme, QuantizedTensor, Weight};
 use tensor::{BlockFormat, DType, Literal};
 use trace::{Donate, Key, Order, Tensor, Tree};
 
@@ -79,7 +79,10 @@ fn every_form_is_the_matmul_with_the_dequantized_weight() {
 fn experts_are_quantized_in_every_dispatch() {
     let sizes = ExpertSizes { width: 32, inner: 64, experts: 4, chosen: 2 };
     for dispatch in [Dispatch::Dense, Dispatch::Grouped, Dispatch::Capacity(4.0)] {
-        for text in ["w8a16", "w4a16-g16"] {
+        // Only grouped matmuls take rows in codes: those are off by a part of 127, or of 16, of their largest, twice.
+        let of_rows = if dispatch == Dispatch::Grouped { [0.03, 0.15] } else { [1e-4, 1e-4] };
+        let schemes = [("w8a16", 1e-4), ("w4a16-g16", 1e-4), ("w8a8", of_rows[0]), ("w8a8-fp8", of_rows[1])];
+        for (text, most) in schemes {
             let results = with_key(3, |key| {
                 let keys = key.split(2);
                 let moe = MixtureOfExperts::init(&keys[0], sizes, Activation::Silu, dispatch, Init::Normal(0.5));
@@ -88,7 +91,45 @@ fn experts_are_quantized_in_every_dispatch() {
                 let x = keys[1].normal(DType::F32, &[9, 32]);
                 (quantized.apply(&x).0, dense.apply(&x).0)
             });
-            assert!(off_by(&floats(&results[0]), &floats(&results[1])) < 1e-4, "{dispatch:?}, {text}");
+            let off = off_by(&floats(&results[0]), &floats(&results[1]));
+            assert!(off < most, "{dispatch:?}, {text}: {off}");
+            assert_eq!(off > 1e-4, most > 1e-4, "{dispatch:?}, {text}: rows are rounded or not: {off}");
+        }
+    }
+}
+
+/// Gradients of experts in codes are those of the experts that the codes stand for: of what they read and of scales, whatever rows are rounded to.
+#[test]
+fn gradients_pass_experts_in_codes() {
+    let sizes = ExpertSizes { width: 32, inner: 64, experts: 4, chosen: 2 };
+    for (text, most) in [("w8a16", 1e-4), ("w8a8", 0.05)] {
+        let results = with_key(5, |key| {
+            let keys = key.split(3);
+            let grouped = Dispatch::Grouped;
+            let moe = MixtureOfExperts::init(&keys[0], sizes, Activation::Silu, grouped, Init::Normal(0.5));
+            let quantized = moe.nearest(&scheme(text));
+            let x = keys[1].normal(DType::F32, &[9, 32]);
+            let ct = keys[2].normal(DType::F32, &[9, 32]);
+            let Weight::Quantized(up) = quantized.up.clone() else { panic!("weights are quantized") };
+            let scales = up.scales.clone();
+            let of = |is_dense: bool| {
+                let apply = |(x, scales): &(Tensor, Tensor)| {
+                    let up = QuantizedTensor { scales: scales.clone(), ..up.clone() };
+                    let moe = MixtureOfExperts { up: Weight::Quantized(up), ..quantized.clone() };
+                    let moe = match is_dense {
+                        true => moe.map_weights(|_, weight, _| weight.dense(DType::F32).into()),
+                        false => moe,
+                    };
+                    (&moe.apply(x).0 * &ct).sum(&[0, 1])
+                };
+                trace::grad(apply, &(x.clone(), scales.clone()))
+            };
+            (of(false), of(true))
+        });
+        let [x, scales, dense_x, dense_scales] = &results[..] else { panic!("{} results", results.len()) };
+        for (name, got, expected) in [("rows", x, dense_x), ("scales", scales, dense_scales)] {
+            let off = off_by(&floats(got), &floats(expected));
+            assert!(off < most, "{text}, gradients of {name}: {off}");
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Grouped matmuls as composites: tables of visits, and decompositions in StableHLO.
 
 use hlo::Func;
-use tensor::DType;
+use tensor::{DType, Spec};
 
-use super::{Grouped, Matrices, Tiles, Visits};
+use super::{Grouped, Matrices, MatrixScales, Tiles, Visits};
 use crate::composites::GroupedAttributes;
 use crate::error::Error;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, is_narrow};
 use crate::kernels::{Request, function, tensor};
 
 const KERNEL: &str = "grouped matmul";
@@ -17,12 +17,14 @@ enum Second {
     Gradients,
 }
 
-/// Shapes; the second operand is the matrices, or gradients of rows. A layer may be before the rows.
+/// Shapes; the second operand is the matrices, or gradients of rows. A layer may be before the rows, scales of matrices behind them.
 fn read(request: &Request<'_>, second: Second) -> Result<(Grouped, Tiles), Error> {
-    let has_layer = matches!(second, Second::Matrices) && request.operands.len() == 4;
+    let is_layer = |spec: &Spec| spec.dtype == DType::I32 && spec.dims == [1];
+    let has_layer = matches!(second, Second::Matrices) && request.operands.first().is_some_and(is_layer);
     let first = usize::from(has_layer);
+    let has_scales = matches!(second, Second::Matrices) && request.operands.len() > first + 3;
     let [rows, inner] = request.dims(KERNEL, first)?;
-    let [groups] = request.dims(KERNEL, first + 2)?;
+    let [groups] = request.dims(KERNEL, first + 2 + usize::from(has_scales))?;
     let attributes = GroupedAttributes::of(request.attributes);
     let matrices = if attributes.transposed { Matrices::Transposed } else { Matrices::AsIs };
     let (layers, [_, of_rows, of_columns]) = match (second, has_layer) {
@@ -40,13 +42,15 @@ fn read(request: &Request<'_>, second: Second) -> Result<(Grouped, Tiles), Error
         (Second::Matrices, Matrices::Transposed) => of_rows,
         (Second::Gradients, _) | (Second::Matrices, Matrices::AsIs) => of_columns,
     };
-    let dtype = request.operands.get(first).map_or(DType::F32, |spec| spec.dtype);
+    let lhs = request.operands.get(first).map_or(DType::F32, |spec| spec.dtype);
+    let dtype = attributes.result.unwrap_or(lhs);
     let codes = match second {
         Second::Matrices => request.operands.get(first + 1).map_or(dtype, |spec| spec.dtype),
         Second::Gradients => dtype,
     };
+    let scales = if has_scales { MatrixScales::Columns } else { MatrixScales::None };
     let expected_rows = attributes.expected_rows;
-    let grouped = Grouped { rows, inner, columns, groups, layers, dtype, codes, matrices, expected_rows };
+    let grouped = Grouped { rows, inner, columns, groups, layers, dtype, lhs, codes, matrices, scales, expected_rows };
     let visits = match second {
         Second::Matrices => Visits::EveryTile,
         Second::Gradients => Visits::EveryGroup,
@@ -168,12 +172,14 @@ pub fn visits(grouped: &Grouped, tiles: &Tiles, which: Visits, name: &str) -> Re
 /// The grouped matmul in plain ops, a function of that name: every row with every matrix, masked.
 pub fn decomposition(grouped: &Grouped, name: &str) -> Result<Func, Error> {
     let Grouped { rows, inner, columns, groups, layers, dtype, codes, .. } = *grouped;
-    let (lhs, out) = (tensor(dtype, [rows, inner]), tensor(dtype, [rows, columns]));
+    let (lhs, out) = (tensor(grouped.lhs, [rows, inner]), tensor(dtype, [rows, columns]));
+    // What rows of codes and matrices of codes are multiplied as: all codes of both are among its numbers.
+    let factor = if is_narrow(grouped.lhs) { DType::BF16 } else { dtype };
     let (dims, summed) = match grouped.matrices {
         Matrices::AsIs => ([groups, inner, columns], 1),
         Matrices::Transposed => ([groups, columns, inner], 2),
     };
-    let (given, rhs) = (tensor(codes, dims), tensor(dtype, dims));
+    let (given, rhs) = (tensor(codes, dims), tensor(factor, dims));
     let [_, first, second] = dims;
     let (layer, stored, of_layer) = match layers {
         None => {
@@ -193,14 +199,35 @@ pub fn decomposition(grouped: &Grouped, name: &str) -> Result<Func, Error> {
             ("%layer: tensor<1xi32>, ".to_owned(), all, read)
         }
     };
-    let (all, sum) = (tensor(dtype, [groups, rows, inner]), tensor(DType::F32, [rows, columns]));
-    let masked = masked_rows(grouped);
+    let (all, sum) = (tensor(factor, [groups, rows, inner]), tensor(DType::F32, [rows, columns]));
+    let masked = masked_rows(rows, inner, groups, factor);
+    let wide = tensor(factor, [rows, inner]);
+    let (scales, scaled) = match grouped.scales {
+        MatrixScales::None => (String::new(), String::new()),
+        MatrixScales::Columns => {
+            let given = tensor(DType::F32, [groups, 1, columns]);
+            let by_group = tensor(DType::F32, [groups, rows, columns]);
+            let (mine, mine_w) = (tensor(DType::Bool, [groups, rows]), tensor(DType::Bool, [groups, rows, columns]));
+            let text = format!(
+                "  %scales_w = stablehlo.broadcast_in_dim %scales, dims = [0, 1, 2] : ({given}) -> {by_group}
+  %scale_mine = stablehlo.broadcast_in_dim %mine, dims = [0, 1] : ({mine}) -> {mine_w}
+  %no_scales = stablehlo.constant dense<0.0> : {by_group}
+  %own_scales = stablehlo.select %scale_mine, %scales_w, %no_scales : {mine_w}, {by_group}
+  %no_scale = stablehlo.constant dense<0.0> : tensor<f32>
+  %scale = stablehlo.reduce(%own_scales init: %no_scale) applies stablehlo.add across dimensions = [0] : ({by_group}, tensor<f32>) -> {sum}
+  %scaled = stablehlo.multiply %sum, %scale : {sum}\n"
+            );
+            (format!("%scales: {given}, "), text)
+        }
+    };
+    let result = if scaled.is_empty() { "%sum" } else { "%scaled" };
     function(format!(
-        "func.func private @{name}({layer}%lhs: {lhs}, %stored: {stored}, %given: tensor<{groups}xi32>) -> {out} {{
+        "func.func private @{name}({layer}%given_lhs: {lhs}, %stored: {stored}, {scales}%given: tensor<{groups}xi32>) -> {out} {{
 {of_layer}  %rhs = stablehlo.convert %of_layer : ({given}) -> {rhs}
+  %lhs = stablehlo.convert %given_lhs : ({lhs}) -> {wide}
 {masked}
   %sum = stablehlo.dot_general %masked, %rhs, contracting_dims = [0, 2] x [0, {summed}] : ({all}, {rhs}) -> {sum}
-  %out = stablehlo.convert %sum : ({sum}) -> {out}
+{scaled}  %out = stablehlo.convert {result} : ({sum}) -> {out}
   return %out : {out}
 }}"
     ))
@@ -212,7 +239,7 @@ pub fn decomposition_of_gradient(grouped: &Grouped, name: &str) -> Result<Func, 
     let (lhs, rhs) = (tensor(dtype, [rows, inner]), tensor(dtype, [rows, columns]));
     let (all, out) = (tensor(dtype, [groups, rows, inner]), tensor(dtype, [groups, inner, columns]));
     let sum = tensor(DType::F32, [groups, inner, columns]);
-    let masked = masked_rows(grouped);
+    let masked = masked_rows(rows, inner, groups, dtype);
     function(format!(
         "func.func private @{name}(%lhs: {lhs}, %rhs: {rhs}, %given: tensor<{groups}xi32>) -> {out} {{
 {masked}
@@ -224,8 +251,7 @@ pub fn decomposition_of_gradient(grouped: &Grouped, name: &str) -> Result<Func, 
 }
 
 /// Rows for each group, zeros where they are of another (`%masked`).
-fn masked_rows(grouped: &Grouped) -> String {
-    let Grouped { rows, inner, groups: g, dtype, .. } = *grouped;
+fn masked_rows(rows: usize, inner: usize, g: usize, dtype: DType) -> String {
     let (square, square_i1) = (tensor(DType::I32, [g, g]), tensor(DType::Bool, [g, g]));
     let (wide, wide_i1) = (tensor(DType::I32, [g, rows]), tensor(DType::Bool, [g, rows]));
     let (lhs, all, all_i1) =

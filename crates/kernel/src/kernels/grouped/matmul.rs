@@ -3,11 +3,12 @@
 use chips::Generation;
 use tensor::DType;
 
-use super::{Grouped, Matrices, Tables, Tiles, Visits, changes};
+use super::{Grouped, Matrices, MatrixScales, Tables, Tiles, Visits, changes};
 use crate::builder::KernelBuilder;
 use crate::error::Error;
 use crate::ir::MatMulForm::{Plain, TransposedRhs};
 use crate::kernel::{Kernel, Semantics};
+use crate::writer::Val;
 
 /// The kernel. Operands: tables of [`Visits::EveryTile`], the layer `i32 [1]` where matrices are of all layers, rows, matrices. Result: rows, zeros where they belong to no group.
 pub fn matmul(grouped: &Grouped, tiles: Tiles, generation: Generation) -> Result<Kernel, Error> {
@@ -41,26 +42,42 @@ pub fn matmul(grouped: &Grouped, tiles: Tiles, generation: Generation) -> Result
         };
         layer.map(|layer| m.load_scalar(layer, &[m.i32(0)])).into_iter().chain(within).collect()
     });
+    let scales = (g.scales == MatrixScales::Columns).then(|| {
+        kernel.input("scales", g.scales_spec(), [1, 1, tiles.columns], |m| {
+            vec![tables.group(m, visit).min(groups - 1), m.i32(0), m.program_id(columns)]
+        })
+    });
     let out = kernel
         .output("result", g.out(), [tiles.rows, tiles.columns], |m| vec![tables.tile(m, visit), m.program_id(columns)]);
-    let sum = kernel.scratch("accumulator", DType::F32, [tiles.rows, tiles.columns]);
+    let factor = g.multiplied(generation);
+    let sum_dtype = if factor.is_integer() { DType::I32 } else { DType::F32 };
+    let dims = [tiles.rows, tiles.columns];
+    let sum = (rounds > 1).then(|| kernel.scratch("accumulator", sum_dtype, dims));
     kernel.cost(g.cost());
     kernel.body(|k| {
-        let dims = [tiles.rows, tiles.columns];
-        let group = tables.group(k, visit);
-        let is_group = group.less(groups);
-        k.when(k.program_id(inner).equals(0), || k.store(sum, k.zeros(DType::F32, dims)));
-        k.when(is_group, || {
-            k.store(sum, k.load(sum) + k.matmul(k.load(lhs), k.load(rhs).cast(g.dtype), form));
-        });
-        k.when(k.program_id(inner).equals(rounds as i32 - 1), || {
+        let is_group = tables.group(k, visit).less(groups);
+        let product = || k.matmul(k.load(lhs).cast(factor), k.load(rhs).cast(factor), form);
+        // Rows of other groups stay what they are.
+        let give = |dot: Val<'_>| {
+            let dot = dot.cast(DType::F32);
+            let scaled = scales.map_or(dot, |scales| dot * k.load(scales));
+            let before = k.load(out).cast(DType::F32);
+            k.store(out, tables.mine(k, visit, dims).select(scaled, before).cast(g.dtype));
+        };
+        let clear = || {
             let (is_first, _) = changes(k, tables.tile, visit, count);
             k.when(is_first, || k.store(out, k.zeros(g.dtype, dims)));
-            k.when(is_group, || {
-                let before = k.load(out).cast(DType::F32);
-                let mine = tables.mine(k, visit, dims);
-                k.store(out, mine.select(k.load(sum), before).cast(g.dtype));
-            });
+        };
+        let Some(sum) = sum else {
+            clear();
+            k.when(is_group, || give(product()));
+            return;
+        };
+        k.when(k.program_id(inner).equals(0), || k.store(sum, k.zeros(sum_dtype, dims)));
+        k.when(is_group, || k.store(sum, k.load(sum) + product()));
+        k.when(k.program_id(inner).equals(rounds as i32 - 1), || {
+            clear();
+            k.when(is_group, || give(k.load(sum)));
         });
     })
 }

@@ -38,12 +38,17 @@ pub struct Grouped {
     pub groups: usize,
     /// Layers that the array of matrices has, of which one is read; `None`: it is of one layer and has no such axis.
     pub layers: Option<usize>,
-    /// Element type of rows and result.
+    /// Element type of the result.
     pub dtype: DType,
-    /// Element type of the matrices: that of rows, or codes, which are widened in vector memory.
+    /// Element type of rows: that of the result, or codes as the matrices are. Scales of rows are the program's.
+    pub lhs: DType,
+    /// Element type of the matrices: that of the result, or codes. Codes beside codes are multiplied as they are where the matrix units take
+    /// them; otherwise they are widened in vector memory.
     pub codes: DType,
     /// How the matrices are stored.
     pub matrices: Matrices,
+    /// What sums of products are multiplied by.
+    pub scales: MatrixScales,
     /// Rows that groups have together where it is known to be fewer than there are: what a call is said to cost.
     pub expected_rows: Option<usize>,
 }
@@ -56,6 +61,16 @@ pub enum Matrices {
     AsIs,
     /// `[groups, columns, inner]`.
     Transposed,
+}
+
+/// Scales of matrices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MatrixScales {
+    /// None.
+    #[default]
+    None,
+    /// One for each column: `f32 [groups, 1, columns]`.
+    Columns,
 }
 
 /// Tile sizes.
@@ -82,6 +97,8 @@ pub enum Visits {
 const STEP_S: f64 = 0.35e-6;
 /// Share of the matrix units' rate that is counted on; the planner has fitted figures.
 const REACH: f64 = 0.65;
+/// Codes of a matrix that are widened in a cycle, by the compiler's cycles: those that the generation knows, and 8-bit floats that it does not.
+const WIDENED_PER_CYCLE: [f64; 2] = [1000.0, 450.0];
 /// Rows of tiles: a visit multiplies a whole one, however few rows of it are the group's.
 const ROWS: [usize; 6] = [512, 256, 128, 64, 32, 16];
 /// The inner size and columns of a tile at most: of larger ones no two blocks fit.
@@ -92,18 +109,22 @@ impl Tiles {
     pub fn preferred(grouped: &Grouped, visits: Visits, generation: Generation) -> Option<Tiles> {
         let most = if generation == Generation::V4 { 256 } else { 512 };
         let widest = Tiles { rows: most, inner: 2 * most, columns: 2 * most };
-        let room = 5 * widest.vmem_bytes(&Grouped { codes: grouped.dtype, ..*grouped }, visits) / 4;
+        let dense = Grouped { lhs: grouped.dtype, codes: grouped.dtype, ..*grouped };
+        let room = 5 * widest.vmem_bytes(&dense, visits, generation) / 4;
         let usual = divisor(grouped.rows, 8, most)?;
         let rows = ROWS.into_iter().filter(|&rows| rows < usual && grouped.rows.is_multiple_of(rows));
         let all =
             |size: usize| (1..=size.min(MOST) / 128).map(|n| 128 * n).filter(move |tile| size.is_multiple_of(*tile));
         let mut best: Option<(f64, Tiles)> = None;
         for rows in std::iter::once(usual).chain(rows) {
-            for inner in all(grouped.inner) {
+            // The longest first: what is summed in one step waits nowhere.
+            for inner in all(grouped.inner).collect::<Vec<_>>().into_iter().rev() {
                 for columns in all(grouped.columns) {
                     let tiles = Tiles { rows, inner, columns };
                     let seconds = tiles.seconds(grouped, visits, generation);
-                    if tiles.vmem_bytes(grouped, visits) <= room && best.is_none_or(|(least, _)| seconds < least) {
+                    if tiles.vmem_bytes(grouped, visits, generation) <= room
+                        && best.is_none_or(|(least, _)| seconds < least)
+                    {
                         best = Some((seconds, tiles));
                     }
                 }
@@ -113,7 +134,7 @@ impl Tiles {
     }
 
     /// About what a kernel needs: blocks twice, what is summed, and the values of its body with the margin that is kept for them.
-    fn vmem_bytes(&self, grouped: &Grouped, visits: Visits) -> usize {
+    fn vmem_bytes(&self, grouped: &Grouped, visits: Visits, generation: Generation) -> usize {
         let bytes = |elements: usize, dtype: DType| elements.saturating_mul(dtype.bits() as usize) / 8;
         let Tiles { rows, inner, columns } = *self;
         let [lhs, matrix, product] =
@@ -121,8 +142,8 @@ impl Tiles {
         let dense = |elements: usize| bytes(elements, grouped.dtype);
         let (blocks, summed, read) = match visits {
             Visits::EveryTile => {
-                let blocks = dense(lhs) + bytes(matrix, grouped.codes) + dense(product);
-                (blocks, product, dense(lhs) + dense(matrix))
+                let blocks = bytes(lhs, grouped.lhs) + bytes(matrix, grouped.codes) + dense(product);
+                (blocks, product, bytes(lhs + matrix, grouped.multiplied(generation)))
             }
             Visits::EveryGroup => (dense(lhs) + dense(product) + dense(matrix), matrix, bytes(lhs, DType::F32)),
         };
@@ -143,13 +164,14 @@ impl Tiles {
         let of_rows = (rows / tile).ceil();
         let visited = of_rows + groups.min(rows) - 1.0;
         let edge = f64::from(spec.cores.mxu_edge.value);
-        let [dense, codes] = [grouped.dtype, grouped.codes].map(|dtype| f64::from(dtype.bits()) / 8.0);
+        let [dense, lhs, codes] =
+            [grouped.dtype, grouped.lhs, grouped.codes].map(|dtype| f64::from(dtype.bits()) / 8.0);
         let (passed, parallel, bytes) = match visits {
             Visits::EveryTile => {
                 let (rows_read, matrices_read) =
                     if of_inner > 1.0 { (visited / of_rows, visited) } else { (1.0, groups.min(visited)) };
-                let bytes =
-                    dense * rows * (inner * of_columns * rows_read + columns) + codes * inner * columns * matrices_read;
+                let rows_bytes = rows * (lhs * inner * of_columns * rows_read + dense * columns);
+                let bytes = rows_bytes + codes * inner * columns * matrices_read;
                 (tile.max(LEAST_PASS * edge), of_columns, bytes)
             }
             Visits::EveryGroup => {
@@ -160,11 +182,19 @@ impl Tiles {
         // Cores of a device share the first axes of the grid.
         let cores = f64::from(spec.cores.tensor_cores_per_chip.value) / devices;
         let busy = parallel / ((parallel / cores).ceil() * cores);
-        let flops = REACH * spec.rates.bf16_tflops.value * 1e12 / devices * busy;
+        let multiplied = grouped.multiplied(generation);
+        let flops = REACH * spec.peak_ops_per_device(multiplied.name()) * busy;
         let matrix_s = 2.0 * visited * passed * inner * columns / flops;
+        let widened_s = if grouped.codes == multiplied || visits == Visits::EveryGroup {
+            0.0
+        } else {
+            let is_known = grouped.codes.is_integer() || is_double_rate(grouped.codes, generation);
+            let per_cycle = WIDENED_PER_CYCLE[usize::from(!is_known)];
+            visited * inner * columns / (per_cycle * spec.cores.clock_ghz.value * 1e9 * cores * busy)
+        };
         let hbm_s = bytes * devices / (spec.memory.hbm_gb_per_s.value * 1e9);
         let steps = of_inner * of_columns * (all_rows / tile + groups) / (cores * busy);
-        matrix_s.max(hbm_s) + steps * STEP_S
+        matrix_s.max(hbm_s).max(widened_s) + steps * STEP_S
     }
 }
 
@@ -188,7 +218,12 @@ impl Grouped {
             return refuse(format!("{} groups of {}", self.groups, self.dtype));
         }
         if self.codes != self.dtype && !is_narrow(self.codes) {
-            return refuse(format!("matrices of {} beside rows of {}", self.codes, self.dtype));
+            return refuse(format!("matrices of {} beside a result of {}", self.codes, self.dtype));
+        }
+        // Codes of 4 bits meet rows of 8.
+        let is_codes = is_narrow(self.lhs) && self.lhs.bits() == 8 && is_narrow(self.codes);
+        if self.lhs != self.dtype && !is_codes {
+            return refuse(format!("rows of {} beside matrices of {}", self.lhs, self.codes));
         }
         for (name, tile, size) in [
             ("rows", tiles.rows, self.rows),
@@ -206,7 +241,20 @@ impl Grouped {
     }
 
     pub(crate) fn lhs(&self) -> Spec {
-        Spec::new(self.dtype, [self.rows, self.inner])
+        Spec::new(self.lhs, [self.rows, self.inner])
+    }
+
+    fn scales_spec(&self) -> Spec {
+        Spec::new(DType::F32, [self.groups, 1, self.columns])
+    }
+
+    /// The type in which rows meet matrices.
+    fn multiplied(&self, generation: Generation) -> DType {
+        match self.lhs {
+            lhs if lhs == self.codes && (!is_narrow(lhs) || is_double_rate(lhs, generation)) => lhs,
+            lhs if is_narrow(lhs) => DType::BF16,
+            lhs => lhs,
+        }
     }
 
     pub(crate) fn rhs(&self) -> Spec {
@@ -229,6 +277,12 @@ impl Grouped {
     pub(crate) fn out(&self) -> Spec {
         Spec::new(self.dtype, [self.rows, self.columns])
     }
+}
+
+/// Whether the matrix units multiply a type as it is, at twice the rate of `bf16`.
+fn is_double_rate(dtype: DType, generation: Generation) -> bool {
+    let types = generation.spec().rates.double_rate_types.value;
+    types.iter().any(|name| name.eq_ignore_ascii_case(dtype.name()))
 }
 
 /// Tables of visits, prefetched: group and tile of each visit, and where groups begin.

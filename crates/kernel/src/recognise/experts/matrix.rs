@@ -4,7 +4,7 @@ use chips::Generation;
 use hlo::Value;
 use tensor::DType;
 
-use crate::kernels::grouped::{self, Grouped, Matrices, Tiles, Visits};
+use crate::kernels::grouped::{self, Grouped, Matrices, MatrixScales, Tiles, Visits};
 
 /// Matrices of experts.
 pub(super) struct Matrix {
@@ -43,8 +43,10 @@ impl SortedRows {
             groups: self.experts,
             layers: None,
             dtype,
+            lhs: dtype,
             codes: dtype,
             matrices,
+            scales: MatrixScales::None,
             expected_rows: None,
         }
     }

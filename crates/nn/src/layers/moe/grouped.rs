@@ -1,13 +1,12 @@
 //! Grouped matmul (`ragged_dot` in JAX, megablox) as composites, which TPUs get as kernels: rows are sorted by group, and each group
 //! has its matrix.
 
-use hlo::Attrs;
 use hlo::dims::ScatterDims;
 use kernel::composites::{GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT, GroupedAttributes};
 use tensor::DType;
 use trace::{Contraction, PartitionSpec, Precision, Tensor, Tree, Update, composite, custom_vjp, scan};
 
-use crate::quant::Weight;
+use crate::quant::{QuantizedRows, Weight, quantized_rows};
 
 /// Tiles of kernels; few rows are one tile.
 const TILES: &[usize] = &[512, 128, 16];
@@ -64,6 +63,9 @@ pub(super) struct GroupWeights {
     layer: Option<Tensor>,
     /// Scales of channels, `f32 [groups, 1, columns]`: they are applied to the result.
     scales: Option<Tensor>,
+    /// The type of codes in which rows enter, each with a scale of its own; as they are if absent.
+    #[tree(skip)]
+    activations: Option<DType>,
 }
 
 impl GroupWeights {
@@ -71,12 +73,15 @@ impl GroupWeights {
     #[track_caller]
     pub(super) fn of(weight: &Weight, dtype: DType) -> GroupWeights {
         let scaled = match weight {
-            Weight::Quantized(quantized) => quantized.channel_scales().map(|scales| (quantized.values.clone(), scales)),
+            Weight::Quantized(quantized) => quantized.channel_scales().map(|scales| (quantized, scales)),
             _ => None,
         };
         match scaled {
-            Some((matrices, scales)) => GroupWeights { matrices, layer: None, scales: Some(scales) },
-            None => GroupWeights { matrices: weight.dense(dtype), layer: None, scales: None },
+            Some((quantized, scales)) => {
+                let activations = quantized.scheme.row_codes();
+                GroupWeights { matrices: quantized.values.clone(), layer: None, scales: Some(scales), activations }
+            }
+            None => GroupWeights { matrices: weight.dense(dtype), layer: None, scales: None, activations: None },
         }
     }
 
@@ -112,39 +117,73 @@ impl GroupWeights {
     /// Rows `[rows, inner]` times the matrices of their groups.
     #[track_caller]
     pub(super) fn matmul(&self, rows: &Tensor, groups: &Groups) -> Tensor {
-        let dot = match &self.layer {
-            None => matmul(rows, &self.matrices, groups),
-            Some(layer) => {
-                let inputs = (Some(layer.reshape(&[1])), rows.clone(), self.matrices.clone(), groups.sizes.clone());
-                one_matmul(&inputs, Side::AsIs, groups.extent)
-            }
-        };
-        match &self.scales {
-            Some(scales) => {
-                (dot.cast(DType::F32) * scales.squeeze(1).take(0, &groups.of_rows(rows.dim(0)))).cast(rows.dtype())
-            }
-            None => dot,
+        match (&self.layer, &self.scales) {
+            (None, None) => matmul(rows, &self.matrices, groups),
+            (Some(_), _) => self.forward(rows, groups),
+            (None, Some(scales)) => self.scaled_matmul(scales, rows, groups),
         }
+    }
+
+    /// The matmul without its gradient.
+    #[track_caller]
+    fn forward(&self, rows: &Tensor, groups: &Groups) -> Tensor {
+        let inputs = |rows: &Tensor| Inputs {
+            layer: self.layer.as_ref().map(|layer| layer.reshape(&[1])),
+            rows: rows.clone(),
+            matrices: self.matrices.clone(),
+            scales: self.scales.clone(),
+            sizes: groups.sizes.clone(),
+        };
+        match self.activations {
+            Some(dtype) => {
+                let QuantizedRows { values, scales } = quantized_rows(rows, dtype);
+                let dot = one_matmul(&inputs(&values), Side::AsIs, groups.extent, rows.dtype());
+                (dot.cast(DType::F32) * scales).cast(rows.dtype())
+            }
+            None => one_matmul(&inputs(rows), Side::AsIs, groups.extent, rows.dtype()),
+        }
+    }
+
+    /// The matmul of codes with scales. Gradients pass the rounding of rows as if there were none.
+    #[track_caller]
+    fn scaled_matmul(&self, scales: &Tensor, rows: &Tensor, groups: &Groups) -> Tensor {
+        let (extent, activations) = (groups.extent, self.activations);
+        let inputs = (rows.clone(), self.matrices.clone(), scales.clone(), groups.sizes.clone());
+        custom_vjp(
+            &inputs,
+            |(rows, matrices, scales, sizes)| {
+                let scales = Some(scales.clone());
+                let weights = GroupWeights { matrices: matrices.clone(), layer: None, scales, activations };
+                weights.forward(rows, &Groups { sizes: sizes.clone(), extent })
+            },
+            move |(rows, matrices, scales, sizes), _, ct| {
+                let of_rows = Groups { sizes: sizes.clone(), extent }.of_rows(rows.dim(0));
+                let wide = ct.cast(DType::F32);
+                let scaled = (&wide * &scales.squeeze(1).take(0, &of_rows)).cast(rows.dtype());
+                let (layer, sizes) = (None, sizes.clone());
+                let back = Inputs { layer, rows: scaled, matrices: matrices.clone(), scales: None, sizes };
+                let to_rows = one_matmul(&back, Side::Transposed, extent, rows.dtype());
+                let plain =
+                    one_matmul(&Inputs { rows: rows.clone(), ..back.clone() }, Side::AsIs, extent, rows.dtype());
+                let is_of = of_rows.one_hot(scales.dim(0), DType::F32);
+                let to_scales = is_of.einsum_as("rg,rc->gc", &(&wide * &plain.cast(DType::F32)), DType::F32).expand(1);
+                (to_rows, matrices.zeros_like(), to_scales, back.sizes.zeros_like())
+            },
+        )
     }
 }
 
-/// Rows `[rows, inner]` times the matrices `[groups, inner, columns]` of their groups. Matrices of another type than rows are codes, which
-/// no gradient changes.
+/// Rows `[rows, inner]` times the matrices `[groups, inner, columns]` of their groups.
 #[track_caller]
 pub(super) fn matmul(rows: &Tensor, matrices: &Tensor, groups: &Groups) -> Tensor {
     let extent = groups.extent;
     custom_vjp(
         &(rows.clone(), matrices.clone(), groups.sizes.clone()),
-        |(rows, matrices, sizes)| {
-            one_matmul(&(None, rows.clone(), matrices.clone(), sizes.clone()), Side::AsIs, extent)
-        },
+        |(rows, matrices, sizes)| one_matmul(&Inputs::dense(rows, matrices, sizes), Side::AsIs, extent, rows.dtype()),
         move |(rows, matrices, sizes), _, ct| {
-            let of_rows = one_matmul(&(None, ct.clone(), matrices.clone(), sizes.clone()), Side::Transposed, extent);
-            if matrices.dtype() != rows.dtype() {
-                return (of_rows, matrices.zeros_like(), sizes.zeros_like());
-            }
+            let of_rows = one_matmul(&Inputs::dense(ct, matrices, sizes), Side::Transposed, extent, rows.dtype());
             let inputs = (rows.clone(), ct.clone(), sizes.clone());
-            let attributes = attributes(Side::AsIs, extent, rows.dim(0));
+            let attributes = attributes(Side::AsIs, extent, rows.dim(0)).to_attrs();
             let of_matrices =
                 composite(GROUPED_MATMUL_GRADIENT, attributes, &inputs, |inputs| gradient_by_visits(inputs, extent));
             (of_rows, of_matrices, sizes.zeros_like())
@@ -163,17 +202,35 @@ pub fn grouped_matmul(rows: &Tensor, matrices: &Tensor, sizes: &Tensor) -> Tenso
     matmul(&padded, matrices, &groups).slice(0, 0..count)
 }
 
-/// The layer `i32 [1]` where matrices are of all layers, rows, matrices, sizes of groups.
-type Inputs = (Option<Tensor>, Tensor, Tensor, Tensor);
-
-fn one_matmul(inputs: &Inputs, side: Side, extent: Extent) -> Tensor {
-    let attributes = attributes(side, extent, inputs.1.dim(0));
-    composite(GROUPED_MATMUL, attributes, inputs, |inputs| matmul_by_visits(inputs, side, extent))
+/// What [`GROUPED_MATMUL`] reads, in its order.
+#[derive(Clone, Debug, trace::Tree)]
+struct Inputs {
+    /// `i32 [1]`, where matrices are of all layers.
+    layer: Option<Tensor>,
+    rows: Tensor,
+    matrices: Tensor,
+    /// `f32 [groups, 1, columns]`, where results are multiplied by them.
+    scales: Option<Tensor>,
+    sizes: Tensor,
 }
 
-fn attributes(side: Side, extent: Extent, rows: usize) -> Attrs {
+impl Inputs {
+    fn dense(rows: &Tensor, matrices: &Tensor, sizes: &Tensor) -> Inputs {
+        let (rows, matrices, sizes) = (rows.clone(), matrices.clone(), sizes.clone());
+        Inputs { layer: None, rows, matrices, scales: None, sizes }
+    }
+}
+
+fn one_matmul(inputs: &Inputs, side: Side, extent: Extent, result: DType) -> Tensor {
+    let of_rows = attributes(side, extent, inputs.rows.dim(0));
+    let result_attribute = (result != inputs.rows.dtype()).then_some(result);
+    let attributes = GroupedAttributes { result: result_attribute, ..of_rows }.to_attrs();
+    composite(GROUPED_MATMUL, attributes, inputs, |inputs| matmul_by_visits(inputs, side, extent, result))
+}
+
+fn attributes(side: Side, extent: Extent, rows: usize) -> GroupedAttributes {
     let expected_rows = (extent.expected < rows).then_some(extent.expected);
-    GroupedAttributes { transposed: side == Side::Transposed, expected_rows }.to_attrs()
+    GroupedAttributes { transposed: side == Side::Transposed, expected_rows, result: None }
 }
 
 /// Pairs of a tile of rows and a group that has rows in it, one after the other: `i32` scalars, or `[visits]`.
@@ -236,13 +293,14 @@ fn tile_of(rows: usize, groups: usize) -> usize {
 }
 
 /// What [`GROUPED_MATMUL`] means.
-fn matmul_by_visits((layer, rows, matrices, sizes): &Inputs, side: Side, extent: Extent) -> Tensor {
+fn matmul_by_visits(inputs: &Inputs, side: Side, extent: Extent, result: DType) -> Tensor {
+    let Inputs { layer, rows, matrices, scales, sizes } = inputs;
     let (count, columns) = (rows.dim(0), matrices.dim(if side == Side::AsIs { -1 } else { -2 }));
     let tile = tile_of(count, matrices.dim(-3));
     let visits = Visit::all(sizes, extent, tile);
     let summed = if side == Side::AsIs { 0 } else { 1 };
     let contraction = Contraction { lhs_sum: vec![1], rhs_sum: vec![summed], ..Contraction::default() };
-    let out = Tensor::zeros(rows.dtype(), &[count, columns]);
+    let out = Tensor::zeros(result, &[count, columns]);
     let window =
         ScatterDims { update_window_dims: vec![0, 1], scatter_dims_to_operand_dims: vec![0], ..ScatterDims::default() };
     let (out, ()) = scan(&out, &visits, None, |out, visit| {
@@ -256,8 +314,13 @@ fn matmul_by_visits((layer, rows, matrices, sizes): &Inputs, side: Side, extent:
                 matrices.dynamic_slice(&at, &sizes).squeeze(0).squeeze(0)
             }
         };
-        let matrix = matrix.cast(rows.dtype());
-        let dot = own.dot_general(&matrix, &contraction, DType::F32, Precision::Default).cast(rows.dtype());
+        let (own, matrix) = (own.cast(result), matrix.cast(result));
+        let dot = own.dot_general(&matrix, &contraction, DType::F32, Precision::Default);
+        let dot = match scales {
+            Some(scales) => dot * scales.dynamic_slice_in(0, &visit.group, 1).squeeze(0),
+            None => dot,
+        };
+        let dot = dot.cast(result);
         // Rows of other groups get zeros. What is carried is only ever added to, which devices do where it lies.
         (out.scatter(&visit.start.expand(0), &dot, window, Update::Add), ())
     });
