@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 use crate::op_time::OpTime;
-use crate::work::{Matmul, Work};
+use crate::work::{Matmul, NarrowOperand, Work};
 
 /// What grouped matmuls are.
 pub(crate) const GROUPED: &str = "grouped matmul";
@@ -24,6 +24,8 @@ pub struct KernelWork {
     pub(crate) matmuls: Vec<Matmul>,
     pub(crate) vector_ops: f64,
     pub(crate) transcendentals: f64,
+    /// Operands that its code converts to the type of its matmuls, each as often as it does so.
+    pub(crate) converted: Vec<NarrowOperand>,
     /// Share of the rate of a plain matmul that its matmuls reach; of grouped ones the share of what is computed that was asked for.
     pub(crate) reach: f64,
     /// Bytes it says it moves: blocks that come back are read again.
@@ -52,6 +54,7 @@ impl KernelWork {
             matmuls,
             vector_ops: 0.0,
             transcendentals: 0.0,
+            converted: Vec::new(),
             reach: 1.0,
             hbm_bytes: 0.0,
             touched_bytes: None,
@@ -89,7 +92,9 @@ impl KernelWork {
             _ => self.reach,
         };
         let plain = machine.op_time(work);
-        let vector_s = machine.vector_s(self.vector_ops, self.transcendentals);
+        let conversion = |operand: &NarrowOperand| machine.conversion_ops(operand).max(OPS_PER_CODE * operand.elements);
+        let conversions: f64 = self.converted.iter().map(conversion).sum();
+        let vector_s = machine.vector_s(self.vector_ops + conversions, self.transcendentals);
         // Bytes of a kernel that multiplies go mostly one way, as those of a matmul do.
         let share = if self.matmuls.is_empty() { machine.reach.hbm } else { machine.reach.hbm_of_matmuls };
         let hbm_rate = machine.hbm_bytes_per_s * share;

@@ -286,7 +286,7 @@ const DEFAULT_HOST_GB_PER_S: f64 = 32.0;
 /// Where no figure is published: 50 Gb/s.
 const DEFAULT_DCN_GB_PER_S: f64 = 6.25;
 
-fn stablehlo_name(element: PrimitiveType) -> &'static str {
+pub(crate) fn stablehlo_name(element: PrimitiveType) -> &'static str {
     match element {
         PrimitiveType::S8 => "i8",
         PrimitiveType::S4 => "i4",

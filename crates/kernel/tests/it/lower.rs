@@ -47,6 +47,41 @@ fn others_stay() {
     assert!(hlo::text::print(&lowered.module).contains("stablehlo.composite"));
 }
 
+/// A layer before the rows, scales behind the matrices, and a result of another type than rows.
+#[test]
+fn codes_come_with_layer_and_scales() {
+    let g = Grouped {
+        rows: 512,
+        inner: 256,
+        columns: 128,
+        groups: 4,
+        layers: Some(3),
+        dtype: DType::BF16,
+        lhs: DType::F8E4M3FN,
+        codes: DType::F8E4M3FN,
+        matrices: Matrices::AsIs,
+        scales: MatrixScales::Columns,
+        expected_rows: None,
+    };
+    let types =
+        "tensor<1xi32>, tensor<512x256xf8E4M3FN>, tensor<3x4x256x128xf8E4M3FN>, tensor<4x1x128xf32>, tensor<4xi32>";
+    let [layer, rows, matrices, scales, sizes] = types.split(", ").collect::<Vec<_>>()[..] else { unreachable!() };
+    let out = "tensor<512x128xbf16>";
+    let body = format!(
+        "func.func @main(%l: {layer}, %x: {rows}, %w: {matrices}, %s: {scales}, %n: {sizes}) -> {out} {{
+  %y = stablehlo.composite \"tpubridge.gmm\" %l, %x, %w, %s, %n {{composite_attributes = {{result = \"bf16\"}}, decomposition = @plain}} : ({types}) -> {out}
+  return %y : {out}
+}}"
+    );
+    for generation in [Generation::V4, Generation::V6e, Generation::Tpu7x] {
+        let plain = vec![grouped::decomposition(&g, "plain").unwrap()];
+        let lowered = lower(program(&body, plain), generation).unwrap();
+        assert_eq!((lowered.called.len(), lowered.kept.len()), (1, 0), "{generation:?}: {:?}", lowered.kept);
+        let text = hlo::text::print(&lowered.module);
+        assert!(text.contains("@tpu_custom_call(%0#0, %0#1, %0#2, %arg0, %arg1, %arg2, %arg3)"), "{text}");
+    }
+}
+
 #[test]
 fn tables_are_computed_before_the_call() {
     let g = Grouped {
