@@ -2,7 +2,7 @@
 the loss and the norm by their blocks.
 
     python benchmarks/kernels/run.py --tpu target/debug/tpu --kernel target/debug/examples/kernel
-        [--only v5e,4096,ours-fwd] [--only blocks] [--only paged] [--only grouped] [--record FILE] [--out docs/kernel-cycles.md]
+        [--only v5e,4096,ours-fwd] [--only blocks] [--only paged] [--only grouped] [--only codes] [--record FILE] [--out docs/kernel-cycles.md]
 
 Nothing runs on a device: the TPU compiler simulates the code it generated (`--xla_jf_dump_static_llo_profile_to`). Needs
 `TPUBRIDGE_LIBTPU` and a Python with JAX and libtpu; for vLLM's kernel `TPU_INFERENCE`, the folder `tpu_inference` of that package.
@@ -53,6 +53,13 @@ GROUPED = [
     ("i8", "512,6144,2560,20,64", "512,1024,640"),
     ("f8E4M3FN", "512,6144,2560,20,64", "512,1024,640"),
 ]
+# Experts of Qwen3 Coder 480B on one device of eight, 64 sequences in decode: types of rows and matrices, and generations that multiply the last one
+# as it is. Beside rows in bf16 the matrices are widened.
+CODES = [("f8E4M3FN", ["tpu7x"]), ("i8", ["v5e", "v5p", "v6e"])]
+CODES_SIZES = ["512,6144,2560,20,64", "512,2560,6144,20,64"]
+# Of `tpu chips`: bytes that HBM brings to a device in a cycle.
+HBM_BYTES_PER_CYCLE = {"v5e": 819 / 1.5, "v5p": 2765 / 1.75, "v6e": 1640 / 1.75, "tpu7x": 3690 / 2.2}
+CODES_KINDS = {"widened": "{0}", "codes": "{0}.{0}"}
 # With twice the vocabulary: the difference is free of what a kernel loads before its first step and stores after its last.
 LONGER = {"loss-fwd": "2048,2048,8192", "loss-bwd": "1024,2048,4096"}
 # The matmul of the loss by itself, as the compiler writes it.
@@ -94,7 +101,9 @@ def counted(options, generation, text):
         with open(program, "w") as out:
             out.write(text)
         env = dict(environment(folder), TPU_LIBRARY_PATH=os.environ["TPUBRIDGE_LIBTPU"])
-        command = [options.tpu, "compile", program, "--slice", f"{generation}-1", "--no-cache"]
+        # The smallest slice; some are named by their cores.
+        smallest = {"v5p": 8, "tpu7x": 2}.get(generation, 1)
+        command = [options.tpu, "compile", program, "--slice", f"{generation}-{smallest}", "--no-cache"]
         command += ["--compilation-timeout-seconds", "7200"]
         # Where the profile itself finds no room the compilation ends with an error, the cycles being counted already.
         failed = subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE).returncode
@@ -147,20 +156,37 @@ def paged(options, generation, sizes, kind):
         return cycles
 
 
-def grouped(options, generation, dtype, sizes, tiles):
-    """Cycles of a grouped matmul and its tiles; `None`: the crate's own. Every entry of the tables of visits is a group of its own, in order."""
-    rows, _, _, groups, _ = map(int, sizes.split(","))
+def tables(sizes, tile, is_expected):
+    """Group and tile of an entry of the tables of visits, as code. Every entry is a group of its own, in order, and after the last group that one
+    again, which is the worst case; or entries are those of the rows that are expected, one for each group and tile, and the others have no group."""
+    rows, _, _, groups, expected = map(int, sizes.split(","))
+    in_rows = rows // tile
+    at = "\\1.at = arith.index_cast \\2 : index to i32\n"
+    number = lambda name, value: f"\\1.{name} = arith.constant {value} : i32\n"
+    group = at + number("most", groups - 1) + "\\1{0} = arith.minsi \\1.at, \\1.most : i32"
+    tile = at + number("n", "{1}") + "\\1.m = arith.muli \\1.at, \\1.n : i32\n" + number("all", "{2}")
+    tile += "\\1{0} = arith.divsi \\1.m, \\1.all : i32"
+    if not is_expected:
+        return [group.format(""), tile.format("", in_rows, in_rows + groups)]
+    of_rows = -(-expected // (rows // in_rows))
+    visits = of_rows + groups - 1
+    chosen = "\n" + number("visits", visits) + "\\1.is = arith.cmpi slt, \\1.at, \\1.visits : i32\n"
+    chosen += "\\1 = arith.select \\1.is, \\1.own, \\1.other : i32"
+    later = "\n" + number("skipped", visits - of_rows) + "\\1.past = arith.subi \\1.at, \\1.skipped : i32\n" + number("end", in_rows - 1)
+    later += "\\1.other = arith.minsi \\1.past, \\1.end : i32"
+    none = "\n" + number("other", groups).rstrip("\n")
+    return [group.format(".own") + none + chosen, tile.format(".own", of_rows, visits) + later + chosen]
+
+
+def grouped(options, generation, dtype, sizes, tiles, is_expected=False):
+    """Cycles of a grouped matmul and its tiles; `None`: the crate's own."""
     given = [options.kernel, f"grouped-{dtype}", generation, sizes, *([tiles] if tiles else [])]
     done = subprocess.run(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True, text=True)
     tiles = ",".join(re.findall(r"\d+", done.stderr))
-    in_rows = rows // int(tiles.split(",")[0])
-    at = "\\1.at = arith.index_cast \\2 : index to i32\n"
-    group = at + f"\\1.most = arith.constant {groups - 1} : i32\n\\1 = arith.minsi \\1.at, \\1.most : i32"
-    tile = at + f"\\1.n = arith.constant {in_rows} : i32\n\\1.m = arith.muli \\1.at, \\1.n : i32\n"
-    tile += f"\\1.all = arith.constant {in_rows + groups} : i32\n\\1 = arith.divsi \\1.m, \\1.all : i32"
+    code = tables(sizes, int(tiles.split(",")[0]), is_expected)
 
     def change(kernel):
-        for memory, value in enumerate([group, tile]):
+        for memory, value in enumerate(code):
             kernel = re.sub(rf"(%\w+) = memref\.load %memory{memory}\[([^\]]*)\][^\n]*", value, kernel)
         return kernel
 
@@ -344,6 +370,27 @@ def report(record, out):
             lines.append(f"| {dtype} | {sizes} | {generation} | {shown[0]} | {shown[1]} | {ratio} |")
     lines += [
         "",
+        "## Grouped matmuls of codes",
+        "Experts of Qwen3 Coder 480B, 20 on a device, 64 sequences in decode: 512 rows at most, 64 expected. Entries of the tables of visits are those of",
+        "the expected rows, the others have no group. `widened`: rows in bf16, matrices widened in VMEM. `codes`: rows in the type of the matrices, which",
+        "are multiplied as they are, and a scale for each column. `HBM`: cycles in which HBM brings the matrices at its full rate, over those of `codes`. The",
+        "simulation does not wait for HBM as long: above 1 a device waits for HBM, not for the kernel.",
+        "",
+        "| matrices | TPU | sizes | tiles | widened | tiles | codes | codes / widened | HBM |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for dtype, generations in CODES:
+        for generation in generations:
+            for sizes in CODES_SIZES:
+                both = [record.get(f"{generation},{sizes.replace(',', 'x')},grouped-{dtype}-{kind}") for kind in CODES_KINDS]
+                shown = " | ".join(f"{tiles} | {n:,}" if n else "- | not counted" for n, tiles in [cell or (None, None) for cell in both])
+                ratio = f"{both[1][0] / both[0][0]:.2f}" if all(both) else "-"
+                _, inner, columns, groups, _ = map(int, sizes.split(","))
+                hbm = inner * columns * groups / HBM_BYTES_PER_CYCLE[generation]
+                hbm = f"{hbm / both[1][0]:.2f}" if both[1] else "-"
+                lines.append(f"| {dtype} | {generation} | {sizes} | {shown} | {ratio} | {hbm} |")
+    lines += [
+        "",
         "## Blocks of the loss and the norm",
         "bf16, weights of norms f32. Sizes: rows, depth and vocabulary of the loss; rows and size of the norm. Blocks: rows and vocabulary;",
         "rows. The backward pass of the loss gives both gradients, three matmuls. Those in bold are the crate's own.",
@@ -394,8 +441,9 @@ def main():
     pages = [f"{g},{'x'.join(map(str, sizes))},paged-{kind}" for g in GENERATIONS for sizes in PAGED for kind in ["ours", *PEERS]]
     pages += [f"{g},{'x'.join(map(str, sizes))},paged-{kind}" for g in GENERATIONS for kind in FORMS for sizes in FORM_SIZES]
     matmuls = [f"{g},{s.replace(',', 'x')},grouped-{t}-{which}" for t, s, _ in GROUPED for g in GENERATIONS for which in ["usual", "own"]]
-    groups = {"blocks": blocks, "paged": pages, "grouped": matmuls}
-    wanted = options.only or attention + ["paged", "grouped", "blocks"]
+    codes = [f"{g},{s.replace(',', 'x')},grouped-{t}-{kind}" for t, all in CODES for g in all for s in CODES_SIZES for kind in CODES_KINDS]
+    groups = {"blocks": blocks, "paged": pages, "grouped": matmuls, "codes": codes}
+    wanted = options.only or attention + ["paged", "grouped", "codes", "blocks"]
     for key in [key for given in wanted for key in groups.get(given, [given])]:
         if key in record:
             continue
@@ -407,7 +455,8 @@ def main():
                 _, dtype, which = kind.split("-")
                 sizes = length.replace("x", ",")
                 usual = {(t, s): tiles for t, s, tiles in GROUPED}.get((dtype, sizes))
-                cycles = grouped(options, generation, dtype, sizes, usual if which == "usual" else None)
+                types = CODES_KINDS.get(which, "{0}").format(dtype)
+                cycles = grouped(options, generation, types, sizes, usual if which == "usual" else None, which in CODES_KINDS)
             elif length == "matmul":
                 cycles = counted(options, generation, MATMUL)
             elif length in BLOCKS:
