@@ -1,5 +1,5 @@
-"""Programs as users of JAX write them, exported as StableHLO: training steps of a GPT-2, a Llama (on one device and on a mesh), a
-Mixtral and a large vocabulary, and a Mixtral prefill.
+"""Programs as users of JAX write them, exported as StableHLO: training steps of a GPT-2, a Llama, a Mixtral (both on one
+device and on a mesh) and a large vocabulary, and a Mixtral prefill (likewise).
 
 python programs_jax.py NAME full FOLDER writes NAME.mlir; with small it writes NAME.small.mlir, the same program at sizes that run on a CPU.
 """
@@ -36,6 +36,11 @@ MIXTRAL_TRAIN = {
     "full": dict(MIXTRAL["full"], layers=2, length=2048),
     "small": dict(MIXTRAL["small"], length=128),
 }
+MIXTRAL_ON_MESH = {
+    "full": dict(MIXTRAL["full"], batch=16, length=2048),
+    "small": dict(MIXTRAL["small"], batch=8, heads=8, kv_heads=4, hidden=512, length=64),
+}
+MIXTRAL_TRAIN_ON_MESH = {"full": dict(MIXTRAL_ON_MESH["full"], layers=2), "small": MIXTRAL_ON_MESH["small"]}
 VOCABULARY = {
     "full": dict(width=2048, hidden=8192, vocab=128256, batch=40, length=4096),
     "small": dict(width=128, hidden=256, vocab=512, batch=2, length=128),
@@ -152,8 +157,8 @@ def mixtral(**sizes):
     return jax.jit(lambda embedding, *rest: hidden_states(embedding, *rest)[:, -1] @ embedding.T), arguments
 
 
-def mixtral_train(**sizes):
-    """One step of training, bf16 weights, plain gradient descent."""
+def mixtral_step(**sizes):
+    """One step of training and its arguments: bf16 weights, plain gradient descent."""
     hidden_states, arguments = mixtral_layers(**sizes)
 
     def loss(params, tokens):
@@ -164,7 +169,39 @@ def mixtral_train(**sizes):
         value, gradient = jax.value_and_grad(loss)(params, tokens)
         return jax.tree.map(lambda p, g: (p - 1e-3 * g).astype(p.dtype), params, gradient), value
 
-    return jax.jit(step), (arguments[:3], arguments[3])
+    return step, (arguments[:3], arguments[3])
+
+
+def mixtral_train(**sizes):
+    step, arguments = mixtral_step(**sizes)
+    return jax.jit(step), arguments
+
+
+def mixtral_shardings():
+    """Shardings of parameters, of tokens and of what is whole: data parallelism over 2, and tensor parallelism over 4 devices."""
+    mesh = Mesh(np.array(jax.devices()[:8]).reshape(2, 4), ("data", "model"))
+    columns, rows = P(None, None, "model"), P(None, "model", None)
+    stacked = dict(
+        ln1=P(), q=columns, kv=columns, o=rows, ln2=P(), gate=P(), w1=P(None, None, None, "model"),
+        w3=P(None, None, None, "model"), w2=P(None, None, "model", None),
+    )
+    params = jax.tree.map(lambda spec: NamedSharding(mesh, spec), (P("model"), stacked, P()), is_leaf=lambda x: isinstance(x, P))
+    return params, NamedSharding(mesh, P("data")), NamedSharding(mesh, P())
+
+
+def mixtral_mesh(**sizes):
+    """Prefill on 2 × 4 devices."""
+    hidden_states, arguments = mixtral_layers(**sizes)
+    params, batch, _ = mixtral_shardings()
+    prefill = lambda embedding, *rest: hidden_states(embedding, *rest)[:, -1] @ embedding.T
+    return jax.jit(prefill, in_shardings=(*params, batch), out_shardings=batch), arguments
+
+
+def mixtral_train_mesh(**sizes):
+    """One step of training on 2 × 4 devices."""
+    step, arguments = mixtral_step(**sizes)
+    params, batch, whole = mixtral_shardings()
+    return jax.jit(step, in_shardings=(params, batch), out_shardings=(params, whole)), arguments
 
 
 def llama_step(layers, width, heads, kv_heads, hidden, vocab, batch, length):
@@ -257,7 +294,9 @@ PROGRAMS = {
     "llama_mesh": (llama_mesh, LLAMA_MESH),
     "llama_train": (llama_train, LLAMA_TRAIN),
     "mixtral": (mixtral, MIXTRAL),
+    "mixtral_mesh": (mixtral_mesh, MIXTRAL_ON_MESH),
     "mixtral_train": (mixtral_train, MIXTRAL_TRAIN),
+    "mixtral_train_mesh": (mixtral_train_mesh, MIXTRAL_TRAIN_ON_MESH),
     "vocabulary": (vocabulary, VOCABULARY),
 }
 

@@ -133,7 +133,7 @@ impl DeviceMesh {
     /// How an attention is split: `free` are the labels that may be, in the order in which they are given axes that have no place of their own.
     pub(super) fn split(&self, site: &Site, free: &[Label]) -> Result<Split, String> {
         let labels = &site.labels;
-        let mut chosen = Choice { mesh: self, labels, free, axes: HashMap::new(), left: Vec::new() };
+        let mut chosen = Choice { mesh: self, labels, free: free.to_vec(), axes: HashMap::new(), left: Vec::new() };
         let side = |side: Side| site.sides.get(&side).map(|(value, layout)| (*value, layout));
         let given = |part: Part| {
             site.given.iter().filter(move |given| given.part == part).map(|given| (given.value, &given.layout))
@@ -151,29 +151,47 @@ impl DeviceMesh {
         for axis in std::mem::take(&mut chosen.left) {
             free.iter().any(|&label| chosen.give(label, &axis));
         }
-        if chosen.axes.is_empty() {
-            return Err("no axis of the mesh splits its sequences or heads".into());
-        }
-        Ok(Split {
-            mesh: self.mesh.clone(),
-            partitioner: self.partitioner.clone(),
-            axes: chosen.axes,
-            whole: labels.clone(),
-        })
+        chosen.split().ok_or_else(|| "no axis of the mesh splits its sequences or heads".into())
     }
+
+    /// How something else is split: arrays are read in turn, each for the labels that it may split. `None` where no axis does.
+    pub(super) fn split_by(&self, labels: &Labels, arrays: &[SplitBy<'_>]) -> Option<Split> {
+        let mut chosen = Choice { mesh: self, labels, free: Vec::new(), axes: HashMap::new(), left: Vec::new() };
+        for array in arrays {
+            chosen.free = labels.leaves(array.free);
+            chosen.read(self.axes(array.value), array.layout);
+        }
+        chosen.split()
+    }
+}
+
+/// An array whose sharding says how labels are split.
+pub(super) struct SplitBy<'a> {
+    pub(super) value: Value,
+    pub(super) layout: &'a Layout,
+    pub(super) free: &'a [Label],
 }
 
 /// Axes that are given to labels one after the other.
 struct Choice<'a> {
     mesh: &'a DeviceMesh,
     labels: &'a Labels,
-    free: &'a [Label],
+    free: Vec<Label>,
     axes: HashMap<Label, Vec<AxisRef>>,
     /// Axes of what may not be split.
     left: Vec<AxisRef>,
 }
 
 impl Choice<'_> {
+    fn split(self) -> Option<Split> {
+        (!self.axes.is_empty()).then(|| Split {
+            mesh: self.mesh.mesh.clone(),
+            partitioner: self.mesh.partitioner.clone(),
+            axes: self.axes,
+            whole: self.labels.clone(),
+        })
+    }
+
     /// Reads how an array is split, along the labels of each dimension.
     fn read(&mut self, axes: Vec<Vec<AxisRef>>, layout: &Layout) {
         for (axes, labels) in axes.into_iter().zip(layout) {
@@ -249,7 +267,7 @@ fn overlap(a: &AxisRef, b: &AxisRef) -> bool {
     a.name == b.name && a_from < b_to && b_from < a_to
 }
 
-/// How an attention is split over a mesh.
+/// How an attention, or something else, is split over a mesh.
 #[derive(Clone, Debug)]
 pub(super) struct Split {
     pub(super) mesh: MeshAttr,
@@ -272,6 +290,57 @@ impl Split {
             None => self.mesh.axes.iter().find(|(name, _)| *name == axis.name).map_or(1, |(_, size)| *size),
         };
         axes.iter().map(|axis| usize::try_from(size(axis)).unwrap_or(1)).fold(1, usize::saturating_mul)
+    }
+
+    /// Splits a label that is not split as another one of its size is.
+    pub(super) fn split_as(&mut self, labels: &[Label], like: &[Label]) {
+        if let ([label], [like]) = (&self.whole.leaves(labels)[..], &self.whole.leaves(like)[..])
+            && let Some(axes) = self.axes.get(like).cloned()
+            && self.whole.size(*label) == self.whole.size(*like)
+        {
+            self.axes.entry(*label).or_insert(axes);
+        }
+    }
+
+    /// The axes along some labels, in an order of their own.
+    pub(super) fn axes_of(&self, labels: &[Label]) -> Vec<AxisRef> {
+        let mut all: Vec<AxisRef> = self.whole.leaves(labels).into_iter().flat_map(|label| self.axes(label)).collect();
+        all.sort_by(|a, b| (&a.name, a.sub_axis).cmp(&(&b.name, b.sub_axis)));
+        all.dedup();
+        all
+    }
+
+    /// All axes that something is split along.
+    pub(super) fn all_axes(&self) -> Vec<AxisRef> {
+        let labels: Vec<Label> = self.axes.keys().copied().collect();
+        self.axes_of(&labels)
+    }
+
+    /// Devices that differ along some axes only, by their numbers in the program.
+    pub(super) fn groups(&self, axes: &[AxisRef]) -> Vec<Vec<i64>> {
+        let count = self.mesh.device_count().unwrap_or(1).max(1);
+        let mut groups: Vec<(Vec<i64>, Vec<i64>)> = Vec::new();
+        for device in 0..count {
+            let (mut rest, mut key) = (device, Vec::with_capacity(self.mesh.axes.len()));
+            for (name, size) in self.mesh.axes.iter().rev() {
+                let size = (*size).max(1);
+                let mut index = rest % size;
+                rest /= size;
+                for axis in axes.iter().filter(|axis| axis.name == *name) {
+                    let (pre, part) = axis.sub_axis.unwrap_or((1, size));
+                    let step = (size / pre.saturating_mul(part).max(1)).max(1);
+                    index -= index / step % part.max(1) * step;
+                }
+                key.push(index);
+            }
+            let number =
+                usize::try_from(device).ok().and_then(|n| self.mesh.device_ids.get(n)).copied().unwrap_or(device);
+            match groups.iter_mut().find(|(of, _)| *of == key) {
+                Some((_, members)) => members.push(number),
+                None => groups.push((key, vec![number])),
+            }
+        }
+        groups.into_iter().map(|(_, members)| members).collect()
     }
 
     /// The labels as one device has them.
@@ -319,13 +388,18 @@ impl Split {
         gspmd::text_of(&spec, &sizes)
     }
 
+    /// The end of a description: which axes something is split along.
+    pub(super) fn on_each_device(&self) -> String {
+        format!(", on each device of {}", self.describe())
+    }
+
     /// In words: what is split over which axes.
     pub(super) fn describe(&self) -> String {
         let spelled = |axis: &AxisRef| match axis.sub_axis {
             Some((_, size)) => format!("{size} of {}", axis.name),
             None => axis.name.clone(),
         };
-        let mut names: Vec<String> = self.axes.values().flatten().map(spelled).collect();
+        let mut names: Vec<String> = self.all_axes().iter().map(spelled).collect();
         names.sort();
         names.join(", ")
     }

@@ -24,8 +24,20 @@ pub(super) struct Outside {
     region: Option<(Region, Vec<OpId>)>,
 }
 
+impl Outside {
+    /// Of a computation that has no region of its own.
+    pub(super) fn nothing() -> Outside {
+        Outside { operands: Vec::new(), region: None }
+    }
+
+    /// Of a computation whose operands are known at its end.
+    pub(super) fn of(operands: Vec<Placed>, place: (Region, Vec<OpId>)) -> Outside {
+        Outside { operands, region: Some(place) }
+    }
+}
+
 fn internal() -> Error {
-    Error::Internal("an array of an attention does not split evenly".into())
+    Error::Internal("an array does not split evenly".into())
 }
 
 impl Writer<'_> {
@@ -109,27 +121,32 @@ impl Writer<'_> {
         }
     }
 
-    /// The sum over the first dimension, added up in f32.
-    pub(super) fn sum_of_first(&mut self, value: Value) -> Option<Value> {
+    /// The sum over the first dimension, added up in a type.
+    pub(super) fn sum_of_first(&mut self, value: Value, dtype: DType) -> Option<Value> {
         let spec = static_spec(self.func.ty(value))?;
-        let number = Spec::new(DType::F32, Vec::new());
-        let wide = self.converted(value, DType::F32);
-        let zero = self.constant(&number, vec![0; 4]);
-        let region = self.func.add_region();
-        let [a, b] = [(); 2].map(|()| self.func.add_argument(region, tensor_type(&number), None));
-        let before = self.enter(region);
-        let sum = self.op(OpKind::Add, vec![a, b], Attrs::new(), vec![tensor_type(&number)]);
-        self.op(OpKind::Return, sum, Attrs::new(), Vec::new());
-        let body = self.leave(before);
+        let wide = self.converted(value, dtype);
+        let zero = self.constant(&Spec::new(dtype, Vec::new()), vec![0; dtype.size_bytes()]);
+        let body = self.folding(OpKind::Add, dtype);
         let mut attrs = Attrs::new();
         attrs.set("dimensions", Attr::i64s(vec![0]));
-        let sums = tensor_type(&Spec::new(DType::F32, spec.dims.get(1..)?));
+        let sums = tensor_type(&Spec::new(dtype, spec.dims.get(1..)?));
         let sums = self.op_with_region(OpKind::Reduce, vec![wide, zero], attrs, body, vec![sums]);
         Some(self.converted(*sums.first()?, spec.dtype))
     }
 
+    /// What reductions and collectives fold two numbers with.
+    pub(super) fn folding(&mut self, kind: OpKind, dtype: DType) -> Region {
+        let number = tensor_type(&Spec::new(dtype, Vec::new()));
+        let region = self.func.add_region();
+        let [a, b] = [(); 2].map(|()| self.func.add_argument(region, number.clone(), None));
+        let before = self.enter(region);
+        let folded = self.op(kind, vec![a, b], Attrs::new(), vec![number]);
+        self.op(OpKind::Return, folded, Attrs::new(), Vec::new());
+        self.leave(before)
+    }
+
     /// A custom call that marks a value with a sharding of GSPMD.
-    fn marked(&mut self, target: &str, value: Value, sharding: &str, ty: Type) -> Value {
+    pub(super) fn marked(&mut self, target: &str, value: Value, sharding: &str, ty: Type) -> Value {
         let mut attrs = Attrs::new();
         attrs.set("call_target_name", Attr::string(target));
         attrs.set("backend_config", Attr::string(""));

@@ -13,6 +13,7 @@ mod loss;
 mod manual;
 mod mask;
 mod norms;
+mod on_devices;
 mod operands;
 mod ops;
 mod passes;

@@ -256,7 +256,7 @@ pub(super) fn sorted(func: &Func, region: Region, new: &[OpId]) -> Option<Vec<Op
 }
 
 /// What an op reads, in its regions too.
-fn reads(func: &Func, id: OpId) -> Vec<Value> {
+pub(super) fn reads(func: &Func, id: OpId) -> Vec<Value> {
     let op = func.op(id);
     let inside = op.regions.iter().flat_map(|&region| func.region(region).ops.clone());
     op.operands.iter().copied().chain(inside.flat_map(|inner| reads(func, inner))).collect()

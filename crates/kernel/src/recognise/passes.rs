@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use hlo::dims::AxisRef;
 use hlo::{Attrs, Func, Region, Value};
-use tensor::Spec;
+use tensor::{DType, Spec};
 
 use super::conditions::{Conditions, Unseen};
 use super::devices::Split;
@@ -195,7 +195,7 @@ impl Plan {
     fn joined(&self, split: &Split, writer: &mut Writer<'_>, given: &Given, value: Value) -> Result<Value, Error> {
         let like = static_spec(writer.func.ty(given.value)).ok_or_else(internal)?;
         let is_summed = matches!(given.part, Part::OfKeys | Part::OfValues) && !self.summed(split).is_empty();
-        let value = if is_summed { writer.sum_of_first(value).ok_or_else(internal)? } else { value };
+        let value = if is_summed { writer.sum_of_first(value, DType::F32).ok_or_else(internal)? } else { value };
         Ok(writer.reshaped(value, like.dims))
     }
 

@@ -114,6 +114,17 @@ impl<'a> Writer<'a> {
         inner
     }
 
+    /// The region that is written.
+    pub(super) fn region(&self) -> Region {
+        self.region
+    }
+
+    /// Goes on in another place, which keeps the one before.
+    pub(super) fn swap(&mut self, place: &mut (Region, Vec<OpId>)) {
+        std::mem::swap(&mut self.region, &mut place.0);
+        std::mem::swap(&mut self.new, &mut place.1);
+    }
+
     pub(super) fn one(&mut self, kind: OpKind, operand: Value, attrs: Attrs, result: &Spec) -> Value {
         let results = self.op(kind, vec![operand], attrs, vec![tensor_type(result)]);
         results.first().copied().unwrap_or(operand)
@@ -311,12 +322,24 @@ impl<'a> Writer<'a> {
         Ok(self.op(OpKind::Composite, operands, attrs, results))
     }
 
+    /// The element of a constant that repeats it.
+    fn splat_of(&self, value: Value) -> Option<&[u8]> {
+        let Definition::Result(id, _) = self.func.value(value).definition else { return None };
+        let Some(Attr::Dense(dense)) = self.func.op(id).attr("value") else { return None };
+        match &dense.data {
+            DenseData::Splat(element) => Some(element),
+            _ => None,
+        }
+    }
+
+    /// Whether a value is a constant of one number.
+    pub(super) fn is_splat(&self, value: Value) -> bool {
+        self.splat_of(value).is_some()
+    }
+
     /// An array of the one number that another one repeats.
     pub(super) fn repeated(&mut self, value: Value, like: &Spec) -> Option<Value> {
-        if let Definition::Result(id, _) = self.func.value(value).definition
-            && let Some(Attr::Dense(dense)) = self.func.op(id).attr("value")
-            && let DenseData::Splat(element) = &dense.data
-        {
+        if let Some(element) = self.splat_of(value) {
             let dense = Dense::splat(tensor_type(like).as_tensor()?.clone(), element)?;
             let mut attrs = Attrs::new();
             attrs.set("value", Attr::Dense(Arc::new(dense)));

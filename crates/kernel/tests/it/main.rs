@@ -7,6 +7,7 @@ mod flash;
 mod grouped;
 mod loss;
 mod lower;
+mod meshes;
 mod norm;
 mod norms;
 mod paged;

@@ -38,21 +38,21 @@ pub(super) struct Change {
     pub(super) apply: fn(&Program, &Setting) -> Attempt,
 }
 
-/// The change that puts attention kernels in.
-pub(super) const ATTENTION: &str = "attention kernels";
+/// The changes whose kernels decide what a sharding is worth: in programs over several devices they come before shardings.
+pub(super) const KERNELS: [&str; 2] = ["attention kernels", "chosen experts"];
 
 /// Attention first: it removes the largest arrays, which decide what the others are worth. A fused loss computes logits twice, so it
 /// has to beat what labels cost at their best: it comes after indexing. Then precision, which halves what is left, then memory:
 /// donation is free, rematerialization costs time, and the link to the host is the slowest of all, so it is last.
 pub(super) const CHANGES: &[Change] = &[
     Change {
-        name: ATTENTION,
+        name: KERNELS[0],
         reason: "scores and weights of attention stay in VMEM, forward and backward",
         exact: Exact::Rounding,
         apply: attention,
     },
     Change {
-        name: "chosen experts",
+        name: KERNELS[1],
         reason: "grouped matmuls leave out experts that a token did not choose, and slots that no token has",
         exact: Exact::Rounding,
         apply: chosen_experts,
@@ -145,12 +145,16 @@ fn left(list: &[(String, usize)]) -> String {
     all.join("; ")
 }
 
-/// A changed program with attention kernels.
-pub(super) fn with_attention(changed: Changed, setting: &Setting) -> Attempt {
-    Ok(match attention(&changed.program, setting)? {
-        Ok(kernels) => Ok(Changed { program: kernels.program, detail: changed.detail }),
-        Err(reason) => Err(format!("attention kernels cannot be put in: {reason}")),
-    })
+/// A changed program with the kernels of some changes.
+pub(super) fn with_kernels(changed: Changed, setting: &Setting, kernels: &[&str]) -> Attempt {
+    let Changed { mut program, detail } = changed;
+    for change in CHANGES.iter().filter(|change| kernels.contains(&change.name)) {
+        match (change.apply)(&program, setting)? {
+            Ok(with) => program = with.program,
+            Err(reason) => return Ok(Err(format!("{} cannot be put in: {reason}", change.name))),
+        }
+    }
+    Ok(Ok(Changed { program, detail }))
 }
 
 fn attention(program: &Program, setting: &Setting) -> Attempt {
@@ -180,9 +184,6 @@ fn attention(program: &Program, setting: &Setting) -> Attempt {
 }
 
 fn chosen_experts(program: &Program, setting: &Setting) -> Attempt {
-    if program.partitions().is_some_and(|count| count > 1) {
-        return Ok(Err(PARTITIONED.into()));
-    }
     let generation = setting.slice.generation();
     let find =
         |program: &Program| kernel::recognise_experts(program.verified().clone(), generation).map_err(Error::Kernel);
@@ -217,9 +218,6 @@ fn fused_losses(program: &Program, setting: &Setting) -> Attempt {
 }
 
 fn losses(program: &Program, setting: &Setting, form: LossForm) -> Attempt {
-    if program.partitions().is_some_and(|count| count > 1) {
-        return Ok(Err(PARTITIONED.into()));
-    }
     // The logit of a label may be a gather, and its gradient a scatter.
     let (module, _) = one_hot_indexing(program.verified().clone())?;
     let read = kernel::recognise_losses(module, setting.slice.generation(), form).map_err(Error::Kernel)?;
@@ -239,9 +237,6 @@ fn losses(program: &Program, setting: &Setting, form: LossForm) -> Attempt {
 }
 
 fn norms(program: &Program, setting: &Setting) -> Attempt {
-    if program.partitions().is_some_and(|count| count > 1) {
-        return Ok(Err(PARTITIONED.into()));
-    }
     let generation = setting.slice.generation();
     let find =
         |program: &Program| kernel::recognise_norms(program.verified().clone(), generation).map_err(Error::Kernel);

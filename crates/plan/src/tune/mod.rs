@@ -22,7 +22,7 @@ use crate::compiled::Driver;
 use crate::error::Error;
 use crate::estimate::{Share, StepTime, apart};
 use crate::fit::{FitRequest, fit_program, fixed, read};
-use change::{ATTENTION, Attempt, CHANGES, Changed, Setting, with_attention};
+use change::{Attempt, CHANGES, Changed, KERNELS, Setting, with_kernels};
 use judge::{Judgement, judge};
 pub use page::tuned_page;
 use sharding::MeshAxes;
@@ -259,12 +259,13 @@ struct Search<'a, 'b> {
     trials: Vec<TuneTrial>,
     /// The mesh of the best program, where another layout was kept.
     mesh: Option<MeshAxes>,
-    /// The best program and the one that is run without attention kernels, where they were kept: kernels are written for the parts of
-    /// one sharding.
+    /// The best program and the one that is run without kernels, where some were kept: kernels are written for the parts of one sharding.
     base: Option<Base>,
+    /// Those kernels, by the names of their changes.
+    kernels: Vec<&'static str>,
 }
 
-/// Programs without attention kernels.
+/// Programs without the kernels that are put in before shardings are tried.
 #[derive(Clone)]
 struct Base {
     program: Program,
@@ -302,12 +303,13 @@ pub fn tune(
         trials: Vec::new(),
         mesh: None,
         base: None,
+        kernels: Vec::new(),
     };
     let tried = search.kernels_of_devices()?;
     sharding::search(&mut search)?;
     for change in CHANGES {
-        let is_settled = search.base.is_some() || tried.as_ref() == Some(&search.program.digest());
-        if change.name == ATTENTION && is_settled {
+        let is_settled = search.kernels.contains(&change.name) || tried.as_ref() == Some(&search.program.digest());
+        if KERNELS.contains(&change.name) && is_settled {
             continue;
         }
         let setting = search.setting();
@@ -363,18 +365,20 @@ impl Search<'_, '_> {
         self.try_change_of(&from, (name, reason, exact), apply)
     }
 
-    /// Puts attention kernels into a program over several devices; the program after which that need not be tried again.
+    /// Puts kernels of attention and experts into a program over several devices; the program after which that need not be tried again.
     fn kernels_of_devices(&mut self) -> Result<Option<[u8; 32]>, Error> {
-        let attention = CHANGES.iter().find(|change| change.name == ATTENTION);
-        let Some(change) = attention.filter(|_| self.program.partitions().is_some_and(|count| count > 1)) else {
+        if self.program.partitions().is_none_or(|count| count < 2) {
             return Ok(None);
-        };
+        }
         let base = Base { program: self.program.clone(), compared: self.compared.clone() };
-        let setting = self.setting();
-        let outcome =
-            self.try_change(change.name, change.reason, change.exact, &|program| (change.apply)(program, &setting))?;
-        if outcome == TuneOutcome::Kept {
-            self.base = Some(base);
+        for change in CHANGES.iter().filter(|change| KERNELS.contains(&change.name)) {
+            let setting = self.setting();
+            let outcome = self
+                .try_change(change.name, change.reason, change.exact, &|program| (change.apply)(program, &setting))?;
+            if outcome == TuneOutcome::Kept {
+                self.kernels.push(change.name);
+                self.base.get_or_insert_with(|| base.clone());
+            }
         }
         Ok(Some(self.program.digest()))
     }
@@ -384,12 +388,11 @@ impl Search<'_, '_> {
         self.base.as_ref().map_or(&self.program, |base| &base.program)
     }
 
-    /// A sharding of a program, with attention kernels where the best program has them.
+    /// A sharding of a program, with the kernels that the best program has.
     fn resharded(&self, program: &Program, apply: &dyn Fn(&Program) -> Attempt) -> Attempt {
-        let changed = apply(program)?;
-        match (changed, &self.base) {
-            (Ok(changed), Some(_)) => with_attention(changed, &self.setting()),
-            (changed, _) => Ok(changed),
+        match apply(program)? {
+            Ok(changed) => with_kernels(changed, &self.setting(), &self.kernels),
+            Err(reason) => Ok(Err(reason)),
         }
     }
 
@@ -401,12 +404,12 @@ impl Search<'_, '_> {
         apply: &dyn Fn(&Program) -> Attempt,
     ) -> Result<TuneOutcome, Error> {
         let Some(base) = self.base.clone() else { return self.try_change(name, reason, Exact::Rounding, apply) };
-        let setting = self.setting();
-        let with_kernels = |program: &Program| match apply(program)? {
-            Ok(changed) => with_attention(changed, &setting),
+        let (setting, kernels) = (self.setting(), self.kernels.clone());
+        let kernelled = |program: &Program| match apply(program)? {
+            Ok(changed) => with_kernels(changed, &setting, &kernels),
             Err(reason) => Ok(Err(reason)),
         };
-        let outcome = self.try_change_of(&base, (name, reason, Exact::Rounding), &with_kernels)?;
+        let outcome = self.try_change_of(&base, (name, reason, Exact::Rounding), &kernelled)?;
         if outcome == TuneOutcome::Kept {
             let resharded =
                 |program: Program| Ok::<_, Error>(apply(&program)?.map_or(program, |changed| changed.program));

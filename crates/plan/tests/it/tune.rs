@@ -172,6 +172,76 @@ fn attention_of_each_device_gives_the_same_results() {
     }
 }
 
+/// A program over several devices, as `crates/kernel/tests/data/meshes/export.py` makes it, or the same in f32.
+fn on_mesh(name: &str, is_wide: bool) -> Program {
+    let path = testkit::repository().join("crates/kernel/tests/data/meshes").join(name).with_extension("mlir");
+    let text = std::fs::read_to_string(path).unwrap();
+    let wide = text.replace("xbf16>", "xf32>").replace("tensor<bf16>", "tensor<f32>");
+    Program::read(if is_wide { wide } else { text }.into_bytes()).unwrap()
+}
+
+#[track_caller]
+fn same_results(name: &str, [before, after]: [&Program; 2], tolerance: f64) {
+    let backend = Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu)).unwrap();
+    let moved = compare_programs(&backend, before, after, &samples(before, 0.3)).unwrap();
+    for (n, result) in moved.iter().enumerate() {
+        assert!(result.is_finite && result.deviation <= tolerance, "{name}, result {n}: {result:?}");
+    }
+}
+
+#[test]
+fn experts_of_each_device_give_the_same_results() {
+    for (name, count) in [
+        ("experts_tensor", 1),
+        ("experts_tensor_gspmd", 1),
+        ("experts_expert", 1),
+        ("experts_expert_gspmd", 1),
+        ("experts_fsdp", 1),
+        ("experts_all_axes", 1),
+        ("experts_two_layers", 2),
+        ("capacity_tensor", 1),
+        ("capacity_tensor_gspmd", 1),
+        ("capacity_expert", 1),
+    ] {
+        for (is_wide, tolerance) in [(false, 0.03), (true, 1e-3)] {
+            let before = on_mesh(name, is_wide);
+            let found = kernel::recognise_experts(before.verified().clone(), Generation::V6e).unwrap();
+            assert_eq!(found.found.len(), count, "{name}: {:?}", found.left);
+            assert!(found.found.iter().all(|one| one.contains("on each device")), "{name}: {:?}", found.found);
+            same_results(name, [&before, &Program::from_module(found.module)], tolerance);
+        }
+    }
+}
+
+#[test]
+fn losses_of_each_device_give_the_same_results() {
+    for name in ["loss_vocabulary", "loss_vocabulary_gspmd", "loss_rows", "loss_masked"] {
+        for (is_wide, tolerance) in [(false, 0.03), (true, 1e-4)] {
+            let before = on_mesh(name, is_wide);
+            for form in [LossForm::Kernels, LossForm::Chunks] {
+                let found = kernel::recognise_losses(before.verified().clone(), Generation::V6e, form).unwrap();
+                assert_eq!(found.found.len(), 1, "{name}: {:?}", found.left);
+                assert!(found.found[0].contains("with gradients, on each device"), "{name}: {:?}", found.found);
+                same_results(name, [&before, &Program::from_module(found.module)], tolerance);
+            }
+        }
+    }
+}
+
+#[test]
+fn norms_of_each_device_give_the_same_results() {
+    for name in ["norms", "norms_gspmd"] {
+        for (is_wide, tolerance) in [(false, 0.03), (true, 1e-4)] {
+            let before = on_mesh(name, is_wide);
+            let found = kernel::recognise_norms(before.verified().clone(), Generation::V6e).unwrap();
+            let on_devices =
+                found.found.iter().filter(|one| one.has_backward && one.description.contains("on each device"));
+            assert_eq!(on_devices.count(), 2, "{name}: {:?}", found.left);
+            same_results(name, [&before, &Program::from_module(found.module)], tolerance);
+        }
+    }
+}
+
 #[test]
 fn chosen_experts_give_the_same_results() {
     let backend = Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu)).unwrap();

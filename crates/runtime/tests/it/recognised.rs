@@ -16,6 +16,8 @@ use testkit::{Random, repository};
 
 /// Changed programs that are read.
 const CHANGED: usize = 160;
+/// Those of them over several devices.
+const CHANGED_ON_MESHES: usize = 80;
 /// Rewritten ones that are run: one of so many.
 const RUN_EVERY: usize = 8;
 /// Another order of additions moves results by no more, as a share of the largest, also where gradients cancel.
@@ -35,18 +37,18 @@ struct Seed {
     lines: Vec<String>,
 }
 
-fn seeds() -> Vec<Seed> {
+fn seeds(folders: &[&str]) -> Vec<Seed> {
     let folder = repository().join("crates/kernel/tests/data");
-    let files = ["recognise", "norms"].map(|name| std::fs::read_dir(folder.join(name)).unwrap());
-    let mut paths: Vec<_> = files.into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
+    let files = folders.iter().map(|name| std::fs::read_dir(folder.join(name)).unwrap());
+    let mut paths: Vec<_> = files.flatten().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "mlir"));
     paths.sort();
     let seed = |path: &std::path::PathBuf| {
         let text = std::fs::read_to_string(path).unwrap().replace("bf16", "f32");
         let name = path.file_stem().unwrap().to_str().unwrap().to_string();
         Seed { name, lines: text.lines().map(str::to_string).collect() }
     };
-    // Programs over several devices are run by one device in other tests.
-    paths.iter().map(seed).filter(|seed| !seed.name.starts_with("sharded")).collect()
+    paths.iter().map(seed).collect()
 }
 
 /// Where the words of a line that pass a test are.
@@ -211,11 +213,25 @@ fn has_loop(program: &Program) -> bool {
 
 #[test]
 fn what_recognisers_rewrite_keeps_its_meaning() {
-    let seeds = seeds();
-    let mut random = Random::new(5);
+    let mut seeds = seeds(&["recognise", "norms"]);
+    seeds.retain(|seed| !seed.name.starts_with("sharded"));
+    keeps_its_meaning(&seeds, CHANGED, 5);
+}
+
+#[test]
+fn what_recognisers_rewrite_for_devices_keeps_its_meaning() {
+    let mut seeds = seeds(&["recognise", "meshes"]);
+    let is_sharded = |seed: &Seed| seed.lines.iter().any(|line| line.contains("mhlo.num_partitions = 8"));
+    seeds.retain(|seed| is_sharded(seed) && !seed.name.ends_with(".found"));
+    keeps_its_meaning(&seeds, CHANGED_ON_MESHES, 7);
+}
+
+/// Changes programs at random, and holds what is rewritten against what it was.
+fn keeps_its_meaning(seeds: &[Seed], count: usize, first: u64) {
+    let mut random = Random::new(first);
     let backend = Backend::auto(&Config::new(Mode::Development).device(Target::Cpu)).unwrap();
     let (mut read, mut rewritten, mut wrong) = (0, 0, Vec::new());
-    while read < CHANGED {
+    while read < count {
         let seed = &seeds[random.below(seeds.len())];
         let Some(program) = changed(seed, &mut random) else { continue };
         read += 1;
@@ -237,6 +253,6 @@ fn what_recognisers_rewrite_keeps_its_meaning() {
             }
         }
     }
-    assert!(rewritten > CHANGED / 3, "the changes are too wild to test anything: {rewritten} of {read}");
+    assert!(rewritten > count / 3, "the changes are too wild to test anything: {rewritten} of {read}");
     assert!(wrong.is_empty(), "{} of {read}:\n{}", wrong.len(), wrong.join("\n--\n"));
 }

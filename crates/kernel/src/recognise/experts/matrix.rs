@@ -4,6 +4,7 @@ use chips::Generation;
 use hlo::Value;
 use tensor::DType;
 
+use super::super::layout::{Label, Layout};
 use crate::kernels::grouped::{self, Grouped, Matrices, MatrixScales, Tiles, Visits};
 
 /// Matrices of experts.
@@ -11,8 +12,8 @@ pub(super) struct Matrix {
     pub(super) value: Value,
     /// Its axes: experts, inner, columns.
     pub(super) order: [usize; 3],
-    pub(super) inner: usize,
-    pub(super) columns: usize,
+    /// The labels of each.
+    pub(super) labels: [Vec<Label>; 3],
 }
 
 /// Rows of tokens, sorted by expert.
@@ -24,13 +25,24 @@ pub(super) struct SortedRows {
 }
 
 impl Matrix {
-    /// How they lie, where they need not be turned.
-    pub(super) fn lies(&self) -> Option<Matrices> {
-        match self.order {
-            [0, 1, 2] => Some(Matrices::AsIs),
-            [0, 2, 1] => Some(Matrices::Transposed),
-            _ => None,
+    /// The labels of its dimensions.
+    pub(super) fn layout(&self) -> Layout {
+        let mut layout = vec![Vec::new(); 3];
+        for (&dim, labels) in self.order.iter().zip(&self.labels) {
+            if let Some(of) = layout.get_mut(dim) {
+                of.clone_from(labels);
+            }
         }
+        layout
+    }
+}
+
+/// How matrices with these axes (experts, inner, columns) lie, where they need not be turned.
+pub(super) fn lies(order: &[usize; 3]) -> Option<Matrices> {
+    match order {
+        [0, 1, 2] => Some(Matrices::AsIs),
+        [0, 2, 1] => Some(Matrices::Transposed),
+        _ => None,
     }
 }
 
@@ -51,10 +63,9 @@ impl SortedRows {
         }
     }
 
-    /// Whether the kernel can be made.
-    pub(super) fn takes(&self, matrix: &Matrix, dtype: DType) -> Option<()> {
-        let lies = matrix.lies().unwrap_or_default();
-        let grouped = self.grouped(matrix.inner, matrix.columns, dtype, lies);
+    /// Whether the kernel can be made of so many inner features and columns.
+    pub(super) fn takes(&self, [inner, columns]: [usize; 2], lies: Option<Matrices>, dtype: DType) -> Option<()> {
+        let grouped = self.grouped(inner, columns, dtype, lies.unwrap_or_default());
         let tiles = Tiles::preferred(&grouped, Visits::EveryTile, self.generation)?;
         grouped::matmul(&grouped, tiles, self.generation).ok().map(drop)
     }

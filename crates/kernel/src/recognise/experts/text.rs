@@ -38,6 +38,42 @@ pub(super) fn dispatch(name: &str, rows: usize, choices: usize, experts: usize) 
     )
 }
 
+/// Experts by their numbers on the device that has them, of which this is the first; others become one more than the last.
+pub(super) fn on_device(name: &str, rows: usize, experts: usize) -> String {
+    let (of, truth, number) = (tensor(DType::I32, [rows]), tensor(DType::Bool, [rows]), tensor(DType::I32, []));
+    format!(
+        "func.func private @{name}(%chosen: {of}, %first: {number}) -> {of} {{
+  %firsts = stablehlo.broadcast_in_dim %first, dims = [] : ({number}) -> {of}
+  %own = stablehlo.subtract %chosen, %firsts : {of}
+  %zero = stablehlo.constant dense<0> : {of}
+  %none = stablehlo.constant dense<{experts}> : {of}
+  %is_behind = stablehlo.compare GE, %own, %zero, SIGNED : ({of}, {of}) -> {truth}
+  %is_before = stablehlo.compare LT, %own, %none, SIGNED : ({of}, {of}) -> {truth}
+  %is_own = stablehlo.and %is_behind, %is_before : {truth}
+  %out = stablehlo.select %is_own, %own, %none : {truth}, {of}
+  return %out : {of}
+}}"
+    )
+}
+
+/// Sorted rows, zeros where they are of no group.
+pub(super) fn of_groups(name: &str, [rows, size, experts]: [usize; 3], dtype: DType) -> String {
+    let (x, count) = (tensor(dtype, [rows, size]), tensor(DType::I32, [experts]));
+    let (wide, truth) = (tensor(DType::I32, [rows, size]), tensor(DType::Bool, [rows, size]));
+    format!(
+        "func.func private @{name}(%x: {x}, %sizes: {count}) -> {x} {{
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %all = stablehlo.reduce(%sizes init: %zero) applies stablehlo.add across dimensions = [0] : ({count}, tensor<i32>) -> tensor<i32>
+  %past = stablehlo.broadcast_in_dim %all, dims = [] : (tensor<i32>) -> {wide}
+  %row = stablehlo.iota dim = 0 : {wide}
+  %is_own = stablehlo.compare LT, %row, %past, SIGNED : ({wide}, {wide}) -> {truth}
+  %none = stablehlo.constant dense<0.0> : {x}
+  %out = stablehlo.select %is_own, %x, %none : {truth}, {x}
+  return %out : {x}
+}}"
+    )
+}
+
 /// Rows by their indices.
 pub(super) fn take(name: &str, [from, to, size]: [usize; 3], dtype: DType) -> String {
     let (all, some) = (tensor(dtype, [from, size]), tensor(dtype, [to, size]));

@@ -8,12 +8,14 @@ use std::collections::HashMap;
 use chips::Generation;
 use hlo::dims::DotDims;
 use hlo::{Attr, Definition, Op, OpId, OpKind, Value};
-use tensor::{DType, Spec};
+use tensor::Spec;
 
+use super::super::layout::{Label, Labels, Layout};
 use super::super::mask::Evaluator;
-use super::super::ops::{Numbers, Ops, free, is_default_precision};
+use super::super::ops::{Numbers, Ops, free, is_constraint, is_default_precision};
 use super::choice::{Choice, indices, one_hot};
-use super::matrix::{Matrix, SortedRows};
+use super::matrix::{Matrix, SortedRows, lies};
+use super::sorted::{OfTokens, RowAxes};
 use crate::call::static_spec;
 
 /// Where the axes of a value of every expert are.
@@ -22,15 +24,6 @@ pub(super) struct Axes {
     pub(super) tokens: Vec<usize>,
     pub(super) expert: usize,
     pub(super) feature: usize,
-}
-
-/// A value of every token, the same for all experts.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct OfTokens {
-    pub(super) value: Value,
-    /// Its axes: tokens, then features.
-    pub(super) order: Vec<usize>,
-    pub(super) width: usize,
 }
 
 /// A value of the chosen experts, `[rows, feature]`.
@@ -63,17 +56,17 @@ pub(super) enum Reader {
     Combine { node: usize },
     /// The gradient of what all experts read.
     OfTokens { node: usize, matrix: Matrix },
-    /// The gradient of matrices: `[experts, columns of the first, of the second]`.
-    OfMatrices { factors: [Factor; 2] },
+    /// The gradient of matrices: `[experts, columns of the first, of the second]`, and the labels of both columns.
+    OfMatrices { factors: [Factor; 2], columns: [Vec<Label>; 2] },
     /// The gradient of the weights, of chosen experts.
     OfWeights { y: OfTokens, node: usize },
 }
 
-/// A result, and the axis of what is written (tokens, then others) that each of its dimensions is.
+/// A result, and the labels of its dimensions.
 pub(super) struct Replaced {
     pub(super) reader: Reader,
     pub(super) result: Value,
-    pub(super) order: Vec<usize>,
+    pub(super) layout: Layout,
 }
 
 pub(super) struct Walk<'a> {
@@ -84,6 +77,7 @@ pub(super) struct Walk<'a> {
     pub(super) generation: Generation,
     pub(super) nodes: Vec<Node>,
     pub(super) specs: Vec<Spec>,
+    pub(super) axes: RowAxes,
     /// Whether a node is zero for experts that were not chosen.
     zeros: Vec<bool>,
     known: HashMap<Value, (Axes, usize)>,
@@ -95,7 +89,8 @@ const MAX_NODES: usize = 512;
 impl<'a> Walk<'a> {
     pub(super) fn new(ops: &'a Ops<'a>, choice: Choice, tokens: Vec<usize>, generation: Generation) -> Walk<'a> {
         let (nodes, specs, zeros, known) = (Vec::new(), Vec::new(), Vec::new(), HashMap::new());
-        Walk { ops, choice, tokens, generation, nodes, specs, zeros, known }
+        let axes = RowAxes::of(&tokens, choice.choices, choice.experts);
+        Walk { ops, choice, tokens, generation, nodes, specs, axes, zeros, known }
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -106,37 +101,61 @@ impl<'a> Walk<'a> {
     pub(super) fn reader(&mut self, position: usize) -> Option<Replaced> {
         let op = self.ops.op(position);
         let Some(Attr::Dot(dot)) = op.attr("dot_dimension_numbers") else { return None };
-        let (dot, before) = (dot.clone(), self.nodes.len());
+        let (dot, before, labels) = (dot.clone(), self.nodes.len(), self.axes.labels.clone());
         let found = self
             .combine(op, &dot)
             .or_else(|| (0..2).find_map(|side| self.of_tokens(op, &dot, side)))
             .or_else(|| (0..2).find_map(|side| self.of_matrices(op, &dot, side)))
             .or_else(|| (0..2).find_map(|side| self.of_weights(op, &dot, side)));
         if found.is_none() {
-            self.forget(before);
+            self.forget(before, labels);
         }
         found
     }
 
-    fn forget(&mut self, before: usize) {
+    fn forget(&mut self, before: usize, labels: Labels) {
+        self.axes.labels = labels;
         self.nodes.truncate(before);
         self.specs.truncate(before);
+        self.axes.features.truncate(before);
         self.zeros.truncate(before);
         self.known.retain(|_, (_, node)| *node < before);
     }
 
     /// The node of a value, or nothing new.
     fn tried(&mut self, value: Value, axes: &Axes) -> Option<usize> {
-        let before = self.nodes.len();
+        let (before, labels) = (self.nodes.len(), self.axes.labels.clone());
         let node = self.node(value, axes);
         if node.is_none() {
-            self.forget(before);
+            self.forget(before, labels);
         }
         node
     }
 
     fn dims(&self, value: Value) -> Option<Vec<usize>> {
         Some(static_spec(self.ops.func.ty(value))?.dims)
+    }
+
+    /// What tokens have, and the dimensions that are tokens, then features.
+    fn of_every_token(&mut self, value: Value, order: &[usize], width: usize) -> Option<OfTokens> {
+        let features = self.axes.labels.open(width);
+        let mut layout: Layout = vec![Vec::new(); order.len()];
+        let all = self.axes.tokens.iter().chain(std::iter::once(&features));
+        for (&dim, labels) in order.iter().zip(all) {
+            layout.get_mut(dim)?.clone_from(labels);
+        }
+        Some(OfTokens { value, layout, features })
+    }
+
+    /// The labels of dimensions that are axes: tokens, then another one.
+    fn layout(&self, order: &[usize], last: &[Label]) -> Option<Layout> {
+        let count = self.tokens.len();
+        let of = |&n: &usize| if n == count { Some(last.to_vec()) } else { self.axes.tokens.get(n).cloned() };
+        order.iter().map(of).collect()
+    }
+
+    fn features(&self, node: usize) -> Option<Vec<Label>> {
+        self.axes.features.get(node).cloned()
     }
 
     fn is_weights(&self, value: Value) -> bool {
@@ -154,7 +173,8 @@ impl<'a> Walk<'a> {
         let [feature] = free(dot, 1 - side, of.len())[..] else { return None };
         let axes = Axes { tokens: indices(theirs.batching)?, expert: *indices(theirs.contracting)?.first()?, feature };
         let node = self.node(op.operands[1 - side], &axes)?;
-        Some(Replaced { reader: Reader::Combine { node }, result: op.first_result, order: (0..=count).collect() })
+        let layout = self.layout(&(0..=count).collect::<Vec<_>>(), &self.features(node)?)?;
+        Some(Replaced { reader: Reader::Combine { node }, result: op.first_result, layout })
     }
 
     /// Operand `side` is of experts and zero where they were not chosen; a sum over experts and features with matrices.
@@ -171,14 +191,9 @@ impl<'a> Walk<'a> {
             if of.get(contracted[expert]) != Some(&self.choice.experts) {
                 continue;
             }
-            let matrix = Matrix {
-                value: op.operands[other],
-                order: [inner[expert], inner[feature], columns],
-                inner: *of_matrix.get(inner[feature])?,
-                columns: *of_matrix.get(columns)?,
-            };
-            let dtype = static_spec(self.ops.func.ty(matrix.value))?.dtype;
-            if self.takes(&matrix, dtype).is_none() {
+            let (value, of_matrices) = (op.operands[other], [inner[expert], inner[feature], columns]);
+            let sizes = [*of_matrix.get(inner[feature])?, *of_matrix.get(columns)?];
+            if self.takes(value, &of_matrices, sizes).is_none() {
                 continue;
             }
             for order in orders(tokens.len()) {
@@ -190,9 +205,13 @@ impl<'a> Walk<'a> {
                 // Free dimensions of the left factor come first.
                 let count = order.len();
                 let back = (0..count).map(|n| order.iter().position(|&of| of == n).unwrap_or(0));
-                let order =
+                let order: Vec<usize> =
                     if side == 0 { back.chain([count]).collect() } else { [count].into_iter().chain(back).collect() };
-                return Some(Replaced { reader: Reader::OfTokens { node, matrix }, result: op.first_result, order });
+                let of_columns = self.axes.labels.open(sizes[1]);
+                let layout = self.layout(&order, &of_columns)?;
+                let labels = [self.axes.expert.clone(), self.features(node)?, of_columns];
+                let matrix = Matrix { value, order: of_matrices, labels };
+                return Some(Replaced { reader: Reader::OfTokens { node, matrix }, result: op.first_result, layout });
             }
         }
         None
@@ -228,7 +247,7 @@ impl<'a> Walk<'a> {
                 let factor = match theirs.batching {
                     [] => {
                         let order = [of(&of_other), vec![of_feature]].concat();
-                        Factor::Tokens(OfTokens { value: op.operands[other], order, width })
+                        Factor::Tokens(self.of_every_token(op.operands[other], &order, width)?)
                     }
                     &[expert] => {
                         let expert = usize::try_from(expert).ok()?;
@@ -246,8 +265,18 @@ impl<'a> Walk<'a> {
                 for (n, &dim) in free_ours.iter().enumerate() {
                     *order.get_mut(begin(side) + n)? = if dim == expert { 0 } else { 2 };
                 }
+                let of_factor = match &factor {
+                    Factor::Tokens(of) => of.features.clone(),
+                    Factor::Node(node) => self.features(*node)?,
+                };
+                // Both have labels of their own, so that a matrix times itself is told apart.
+                let own = [of_factor, self.features(node)?];
+                let columns = own.clone().map(|of| self.axes.labels.open(self.axes.size(&of)));
+                let labels = [&self.axes.expert, &columns[0], &columns[1]];
+                let layout = order.iter().map(|&n| labels.get(n).map(|&of| of.clone())).collect::<Option<Layout>>()?;
                 let factors = [factor, Factor::Node(node)];
-                return Some(Replaced { reader: Reader::OfMatrices { factors }, result: op.first_result, order });
+                let reader = Reader::OfMatrices { factors, columns };
+                return Some(Replaced { reader, result: op.first_result, layout });
             }
         }
         None
@@ -273,8 +302,10 @@ impl<'a> Walk<'a> {
         let order = (0..count).map(|n| of_batching.get(at(n)?).copied()).chain([Some(*of_feature)]);
         let order = order.collect::<Option<Vec<_>>>()?;
         let node = self.node(op.operands[side], &Axes { tokens, expert, feature: *feature })?;
-        let y = OfTokens { value: op.operands[other], order, width: *of.get(*feature)? };
-        Some(Replaced { reader: Reader::OfWeights { y, node }, result: op.first_result, order: places })
+        let y = self.of_every_token(op.operands[other], &order, *of.get(*feature)?)?;
+        self.axes.labels.unify_labels(&y.features, &self.features(node)?);
+        let layout = self.layout(&places, &self.axes.all_experts)?;
+        Some(Replaced { reader: Reader::OfWeights { y, node }, result: op.first_result, layout })
     }
 
     /// Which axis (tokens, then experts) each dimension of a value is, where one-hot vectors of the choice are all that it is
@@ -358,6 +389,11 @@ impl<'a> Walk<'a> {
         }
         let (node, is_zero) = match kind {
             OpKind::DotGeneral => self.matmul(op, axes, &spec)?,
+            _ if is_constraint(op) => {
+                let node = self.node(*op.operands.first()?, axes)?;
+                self.known.insert(value, (axes.clone(), node));
+                return Some(node);
+            }
             OpKind::Transpose => {
                 let order = indices(op.attr("permutation")?.as_i64s()?)?;
                 let of = |n: usize| order.get(n).copied();
@@ -388,9 +424,26 @@ impl<'a> Walk<'a> {
             }
             _ => return None,
         };
-        self.nodes.push(node);
-        self.zeros.push(is_zero);
         let feature = *spec.dims.get(axes.feature)?;
+        let features = match &node {
+            Node::First { matrix, .. } | Node::Next { matrix, .. } => matrix.labels[2].clone(),
+            Node::Weighed { y } => y.features.clone(),
+            Node::Elementwise { operands, .. } => {
+                let mut all: Option<Vec<Label>> = None;
+                for operand in operands {
+                    let Operand::Node(node) = operand else { continue };
+                    let of = self.features(*node)?;
+                    match &all {
+                        Some(all) => self.axes.labels.unify_labels(all, &of).then_some(())?,
+                        None => all = Some(of),
+                    }
+                }
+                all.unwrap_or_else(|| self.axes.labels.open(feature))
+            }
+        };
+        self.nodes.push(node);
+        self.axes.features.push(features);
+        self.zeros.push(is_zero);
         self.specs.push(Spec::new(spec.dtype, [self.rows(), feature]));
         self.known.insert(value, (axes.clone(), self.nodes.len() - 1));
         Some(self.nodes.len() - 1)
@@ -411,7 +464,7 @@ impl<'a> Walk<'a> {
     }
 
     /// What tokens have times the weights, which are operand `side`.
-    fn weighed(&self, op: &Op, dot: &DotDims, axes: &Axes, side: usize) -> Option<Node> {
+    fn weighed(&mut self, op: &Op, dot: &DotDims, axes: &Axes, side: usize) -> Option<Node> {
         let other = 1 - side;
         self.is_weights(op.operands[side]).then_some(())?;
         let of = self.dims(op.operands[other])?;
@@ -423,8 +476,8 @@ impl<'a> Walk<'a> {
         let (expert, of_feature) = if side == 0 { (count, count + 1) } else { (count + 1, count) };
         (fits && ours.len() == count && (axes.expert, axes.feature) == (expert, of_feature)).then_some(())?;
         let order = (0..count).map(|n| theirs.get(at(n)?).copied()).chain([Some(feature)]);
-        let y = OfTokens { value: op.operands[other], order: order.collect::<Option<_>>()?, width: *of.get(feature)? };
-        Some(Node::Weighed { y })
+        let order = order.collect::<Option<Vec<_>>>()?;
+        Some(Node::Weighed { y: self.of_every_token(op.operands[other], &order, *of.get(feature)?)? })
     }
 
     /// A matmul whose operand `side` is the matrices of experts.
@@ -463,16 +516,24 @@ impl<'a> Walk<'a> {
             },
             _ => return None,
         };
-        let matrix = Matrix { value, order: [expert, *inner, columns], inner: size(*inner)?, columns: size(columns)? };
-        self.takes(&matrix, specs[side].dtype)?;
+        let (order, sizes) = ([expert, *inner, columns], [size(*inner)?, size(columns)?]);
+        self.takes(value, &order, sizes)?;
+        let of_columns = self.axes.labels.open(sizes[1]);
+        let matrix = |of_experts: &Vec<Label>, features: Vec<Label>| Matrix {
+            value,
+            order,
+            labels: [of_experts.clone(), features, of_columns],
+        };
         match indices(of_other.batching)?[..] {
             [] => {
                 let order = [tokens, vec![*contracted]].concat();
-                let x = OfTokens { value: op.operands[other], order, width: matrix.inner };
+                let x = self.of_every_token(op.operands[other], &order, sizes[0])?;
+                let matrix = matrix(&self.axes.expert, x.features.clone());
                 Some(Node::First { x, matrix })
             }
             [expert] => {
                 let node = self.node(op.operands[other], &Axes { tokens, expert, feature: *contracted })?;
+                let matrix = matrix(&self.axes.expert, self.features(node)?);
                 Some(Node::Next { node, matrix })
             }
             _ => None,
@@ -483,8 +544,9 @@ impl<'a> Walk<'a> {
         SortedRows { rows: self.rows(), experts: self.choice.experts, generation: self.generation }
     }
 
-    fn takes(&self, matrix: &Matrix, dtype: DType) -> Option<()> {
-        self.sorted_rows().takes(matrix, dtype)
+    fn takes(&self, value: Value, order: &[usize; 3], sizes: [usize; 2]) -> Option<()> {
+        let dtype = static_spec(self.ops.func.ty(value))?.dtype;
+        self.sorted_rows().takes(sizes, lies(order), dtype)
     }
 }
 

@@ -1,20 +1,19 @@
 //! Writes a mixture of experts over rows sorted by the expert they chose.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
-use hlo::{Func, OpId, Region, Value};
+use hlo::{Func, Region, Value};
 use tensor::{DType, Spec};
 
-use super::super::ops::sorted;
-use super::super::write::{Decompositions, Writer};
 use super::choice::Choice;
-use super::matrix::Matrix;
-use super::text::{collect, combine, dispatch, products, take, weigh};
-use super::walk::{Factor, Node, OfTokens, Operand, Reader, Replaced};
-use crate::call::{static_spec, tensor_type};
-use crate::composites::{GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT, GroupedAttributes};
+use super::sorted::{OfMatrices, OfTokens, Parts, RowAxes, Rows, SortedWriter, internal, place, spec};
+use super::text::{collect, combine, products, weigh};
+use super::walk::{Factor, Node, Operand, Reader, Replaced};
 use crate::error::Error;
-use crate::kernels::grouped::Matrices;
+use crate::recognise::devices::Split;
+use crate::recognise::layout::Label;
+use crate::recognise::on_devices::passes;
+use crate::recognise::write::{Decompositions, Writer};
 
 /// A mixture of experts in a region.
 pub(super) struct Mixture {
@@ -23,33 +22,10 @@ pub(super) struct Mixture {
     pub(super) tokens: Vec<usize>,
     pub(super) nodes: Vec<Node>,
     pub(super) specs: Vec<Spec>,
+    pub(super) axes: RowAxes,
     pub(super) replaced: Vec<Replaced>,
-}
-
-/// Rows sorted by expert: the token of each, its index before, where each went, and how many each expert has.
-struct Sorted {
-    tokens: Value,
-    order: Value,
-    inverse: Value,
-    sizes: Value,
-}
-
-struct MixtureWriter<'a, 'b> {
-    writer: Writer<'a>,
-    decompositions: &'b mut Decompositions,
-    mixture: &'b Mixture,
-    sorted: Sorted,
-    /// Nodes that were written.
-    values: Vec<Option<Value>>,
-    taken: HashMap<OfTokens, Value>,
-}
-
-fn internal() -> Error {
-    Error::Internal("axes of experts do not agree".into())
-}
-
-fn spec(func: &Func, value: Value) -> Result<Spec, Error> {
-    static_spec(func.ty(value)).ok_or_else(internal)
+    /// How it is split over devices.
+    pub(super) split: Option<Split>,
 }
 
 impl Mixture {
@@ -61,193 +37,255 @@ impl Mixture {
         let matmuls = of_nodes + self.replaced.iter().filter(is_matmul).count();
         let gradients = if self.replaced.iter().any(|one| is_backward(&one)) { " with gradients" } else { "" };
         let tokens: usize = self.tokens.iter().product();
-        format!("{choices} of {experts} experts, {tokens} tokens, {matmuls} grouped matmuls{gradients}")
+        let devices = self.split.as_ref().map_or_else(String::new, Split::on_each_device);
+        format!("{choices} of {experts} experts, {tokens} tokens, {matmuls} grouped matmuls{gradients}{devices}")
     }
 
-    fn rows(&self) -> usize {
-        self.tokens.iter().product::<usize>() * self.choice.choices
+    /// What says how it may be split.
+    pub(super) fn parts(&self, func: &Func) -> Parts<'_> {
+        let Choice { chosen, probabilities, choices, .. } = self.choice;
+        let mut parts = Parts { choices, ..Parts::default() };
+        let of_tokens = |parts: &mut Parts<'_>, of: &OfTokens| {
+            parts.of_tokens.push((of.value, of.layout.clone()));
+            parts.outer.extend(&of.features);
+        };
+        for node in &self.nodes {
+            match node {
+                Node::First { x, matrix } => {
+                    of_tokens(&mut parts, x);
+                    parts.matrices.push(matrix);
+                }
+                Node::Next { matrix, .. } => parts.matrices.push(matrix),
+                Node::Weighed { y } => of_tokens(&mut parts, y),
+                Node::Elementwise { .. } => {}
+            }
+        }
+        for one in &self.replaced {
+            let result = |parts: &mut Parts<'_>| parts.of_tokens.push((one.result, one.layout.clone()));
+            match &one.reader {
+                Reader::Combine { node } => {
+                    parts.outer.extend(self.axes.features.get(*node).into_iter().flatten());
+                    result(&mut parts);
+                }
+                Reader::OfTokens { matrix, .. } => {
+                    parts.outer.extend(&matrix.labels[2]);
+                    parts.matrices.push(matrix);
+                    result(&mut parts);
+                }
+                Reader::OfWeights { y, .. } => of_tokens(&mut parts, y),
+                Reader::OfMatrices { factors, columns } => {
+                    for factor in factors {
+                        if let Factor::Tokens(of) = factor {
+                            of_tokens(&mut parts, of);
+                        }
+                    }
+                    let dtype = spec(func, one.result).map_or(DType::F32, |spec| spec.dtype);
+                    let features = factors.each_ref().map(|factor| self.features(factor));
+                    parts.gradients.push(OfMatrices { features, columns: columns.clone(), dtype });
+                }
+            }
+        }
+        for value in [chosen, probabilities] {
+            let dims = spec(func, value).map_or(Vec::new(), |spec| spec.dims);
+            parts.of_tokens.push((value, self.axes.of_choices(&dims)));
+        }
+        parts
     }
 
+    fn features(&self, factor: &Factor) -> Vec<Label> {
+        match factor {
+            Factor::Tokens(of) => of.features.clone(),
+            Factor::Node(node) => self.axes.features.get(*node).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Arrays that a result is computed from.
+    fn needs(&self, reader: &Reader) -> Vec<Value> {
+        let mut needs = vec![self.choice.chosen, self.choice.probabilities];
+        let mut pending = match reader {
+            Reader::Combine { node } => vec![*node],
+            Reader::OfTokens { node, matrix } => {
+                needs.push(matrix.value);
+                vec![*node]
+            }
+            Reader::OfMatrices { factors, .. } => {
+                let mut nodes = Vec::new();
+                for factor in factors {
+                    match factor {
+                        Factor::Tokens(of) => needs.push(of.value),
+                        Factor::Node(node) => nodes.push(*node),
+                    }
+                }
+                nodes
+            }
+            Reader::OfWeights { y, node } => {
+                needs.push(y.value);
+                vec![*node]
+            }
+        };
+        let mut seen = HashSet::new();
+        while let Some(n) = pending.pop() {
+            let Some(node) = self.nodes.get(n).filter(|_| seen.insert(n)) else { continue };
+            match node {
+                Node::First { x, matrix } => needs.extend([x.value, matrix.value]),
+                Node::Next { node, matrix } => {
+                    needs.push(matrix.value);
+                    pending.push(*node);
+                }
+                Node::Weighed { y } => needs.push(y.value),
+                Node::Elementwise { operands, .. } => {
+                    for operand in operands {
+                        match operand {
+                            Operand::Node(node) => pending.push(*node),
+                            Operand::Number(value) => needs.push(*value),
+                        }
+                    }
+                }
+            }
+        }
+        needs
+    }
+
+    /// Whether it could be written: there is an order for all that depends on it.
     pub(super) fn write(
         &self,
         func: &mut Func,
         region: Region,
         decompositions: &mut Decompositions,
-    ) -> Result<(), Error> {
-        let Choice { chosen, choices, experts, .. } = self.choice;
-        let rows = self.rows();
-        let mut writer = Writer::new(&mut *func, region);
-        let flat = writer.reshaped(chosen, vec![rows]);
-        let flat = writer.converted(flat, DType::I32);
-        let text = |name: &str| dispatch(name, rows, choices, experts);
-        let results = writer.call(decompositions, &text, vec![flat])?;
-        let [tokens, order, inverse, sizes] = results[..] else { return Err(internal()) };
-        let sorted_rows = Sorted { tokens, order, inverse, sizes };
-        let mut all = MixtureWriter {
-            writer,
-            decompositions,
-            mixture: self,
-            sorted: sorted_rows,
-            values: vec![None; self.nodes.len()],
-            taken: HashMap::new(),
-        };
-        let mut replaced = HashMap::new();
-        for one in &self.replaced {
-            replaced.insert(one.result, all.replaced(one)?);
+    ) -> Result<bool, Error> {
+        let before = func.clone();
+        let items: Vec<_> = self.replaced.iter().map(|one| (vec![one.result], self.needs(&one.reader))).collect();
+        let passes = passes(func, &items);
+        let mut order: Vec<usize> = (0..self.replaced.len()).collect();
+        order.sort_by_key(|&n| passes[n]);
+        let writer = Writer::new(&mut *func, region);
+        let rows = SortedWriter::new(writer, decompositions, (&self.axes, self.choice.choices), self.split.as_ref());
+        let mut all = MixtureWriter { mixture: self, values: vec![None; self.nodes.len()] };
+        let mut rows = rows;
+        rows.turn_to(0);
+        let chosen = all.of_choices(&mut rows, self.choice.chosen)?;
+        let keys = rows.writer.converted(chosen, DType::I32);
+        rows.sort(keys)?;
+        for n in order {
+            rows.turn_to(passes[n]);
+            all.replaced(&mut rows, &self.replaced[n])?;
         }
-        let new: Vec<OpId> = all.writer.finish();
-        for op in &mut func.ops {
-            for operand in &mut op.operands {
-                *operand = replaced.get(operand).copied().unwrap_or(*operand);
-            }
+        let written = rows.finish()?;
+        let is_placed = place(func, region, written).is_some();
+        if !is_placed {
+            *func = before;
         }
-        let order =
-            sorted(func, region, &new).ok_or_else(|| Error::Internal("experts read what comes later".into()))?;
-        func.regions.get_mut(region.0 as usize).ok_or_else(internal)?.ops = order;
-        Ok(())
+        Ok(is_placed)
     }
 }
 
-impl MixtureWriter<'_, '_> {
-    fn call(&mut self, text: &dyn Fn(&str) -> String, operands: Vec<Value>) -> Result<Value, Error> {
-        self.writer.call(self.decompositions, text, operands)?.first().copied().ok_or_else(internal)
+struct MixtureWriter<'b> {
+    mixture: &'b Mixture,
+    /// Nodes that were written.
+    values: Vec<Option<Rows>>,
+}
+
+impl MixtureWriter<'_> {
+    /// Numbers of choices in a list of all rows, in the order of tokens.
+    fn of_choices(&self, rows: &mut SortedWriter<'_, '_>, value: Value) -> Result<Value, Error> {
+        let layout = self.mixture.axes.of_choices(&spec(rows.writer.func, value)?.dims);
+        let own = rows.devices.enter(&mut rows.writer, value, &layout)?;
+        let count = rows.rows();
+        Ok(rows.writer.reshaped(own, vec![count]))
     }
 
-    /// Tokens in rows of `[tokens, features]`.
-    fn flat(&mut self, of: &OfTokens) -> Value {
-        let turned = self.writer.transposed(of.value, &of.order);
-        let count = self.mixture.tokens.iter().product();
-        self.writer.reshaped(turned, vec![count, of.width])
-    }
-
-    /// The rows of tokens that were chosen for.
-    fn taken(&mut self, of: &OfTokens) -> Result<Value, Error> {
-        if let Some(&taken) = self.taken.get(of) {
-            return Ok(taken);
-        }
-        let flat = self.flat(of);
-        let dtype = spec(self.writer.func, flat)?.dtype;
-        let sizes = [self.mixture.tokens.iter().product(), self.mixture.rows(), of.width];
-        let rows = self.call(&|name| take(name, sizes, dtype), vec![flat, self.sorted.tokens])?;
-        self.taken.insert(of.clone(), rows);
-        Ok(rows)
-    }
-
-    fn matmul(&mut self, rows: Value, matrix: &Matrix) -> Result<Value, Error> {
-        let (matrices, lies) = match matrix.lies() {
-            Some(lies) => (matrix.value, lies),
-            None => (self.writer.transposed(matrix.value, &matrix.order), Matrices::AsIs),
-        };
-        let attributes = GroupedAttributes { transposed: lies == Matrices::Transposed, ..GroupedAttributes::default() };
-        let operands = vec![rows, matrices, self.sorted.sizes];
-        let results = self.writer.composite(self.decompositions, GROUPED_MATMUL, operands, &attributes.to_attrs())?;
-        results.first().copied().ok_or_else(internal)
-    }
-
-    fn node(&mut self, n: usize) -> Result<Value, Error> {
-        if let Some(value) = self.values.get(n).copied().flatten() {
-            return Ok(value);
+    fn node(&mut self, rows: &mut SortedWriter<'_, '_>, n: usize) -> Result<Rows, Error> {
+        if let Some(value) = self.values.get(n).cloned().flatten() {
+            return rows.brought(&value);
         }
         let mixture = self.mixture;
-        let (node, like) = mixture.nodes.get(n).zip(mixture.specs.get(n)).ok_or_else(internal)?;
+        let (node, spec) = mixture.nodes.get(n).zip(mixture.specs.get(n)).ok_or_else(internal)?;
+        let features = mixture.axes.features.get(n).ok_or_else(internal)?;
+        let like = Spec::new(spec.dtype, [rows.rows(), rows.size(features)]);
         let value = match node {
             Node::First { x, matrix } => {
-                let rows = self.taken(x)?;
-                self.matmul(rows, matrix)?
+                let taken = rows.taken(x)?;
+                let taken = rows.whole(taken);
+                rows.matmul(taken, matrix)?
             }
             Node::Next { node, matrix } => {
-                let rows = self.node(*node)?;
-                self.matmul(rows, matrix)?
+                let of = self.node(rows, *node)?;
+                rows.matmul(of, matrix)?
             }
             Node::Weighed { y } => {
-                let rows = self.taken(y)?;
-                let dtype = spec(self.writer.func, rows)?.dtype;
-                let weights = self.writer.reshaped(mixture.choice.probabilities, vec![mixture.rows()]);
-                let weight = spec(self.writer.func, weights)?.dtype;
-                let sizes = [mixture.rows(), y.width];
-                let types = [dtype, weight, like.dtype];
-                self.call(&|name| weigh(name, sizes, types), vec![rows, weights, self.sorted.order])?
+                let taken = rows.taken(y)?;
+                let weights = self.of_choices(rows, mixture.choice.probabilities)?;
+                let types = [rows.dtype(taken)?, rows.dtype(weights)?, like.dtype];
+                let (sizes, order) = ([like.dims[0], like.dims[1]], rows.order()?);
+                let weighed = rows.call(&|name| weigh(name, sizes, types), vec![taken, weights, order])?;
+                rows.whole(weighed)
             }
             Node::Elementwise { op, operands } => {
-                let mut all = Vec::with_capacity(operands.len());
-                for operand in operands {
-                    all.push(match operand {
-                        Operand::Node(node) => self.node(*node)?,
-                        Operand::Number(value) => {
-                            let dtype = spec(self.writer.func, *value)?.dtype;
-                            let like = Spec::new(dtype, like.dims.clone());
-                            self.writer.repeated(*value, &like).ok_or_else(internal)?
-                        }
-                    });
-                }
-                let (kind, attrs) = {
-                    let op = self.writer.func.op(*op);
-                    (op.kind().ok_or_else(internal)?, op.attrs.clone())
-                };
-                let results = self.writer.op(kind, all, attrs, vec![tensor_type(like)]);
-                results.first().copied().ok_or_else(internal)?
+                rows.elementwise(*op, operands, &like, &mut |rows, n| self.node(rows, n))?
             }
         };
         if let Some(known) = self.values.get_mut(n) {
-            *known = Some(value);
+            *known = Some(value.clone());
         }
         Ok(value)
     }
 
-    /// What stands for a result.
-    fn replaced(&mut self, one: &Replaced) -> Result<Value, Error> {
+    /// Has something stand for a result.
+    fn replaced(&mut self, rows: &mut SortedWriter<'_, '_>, one: &Replaced) -> Result<(), Error> {
         let mixture = self.mixture;
         let Choice { chosen, probabilities, choices, experts } = mixture.choice;
-        let (tokens, rows) = (mixture.tokens.iter().product::<usize>(), mixture.rows());
-        let wanted = spec(self.writer.func, one.result)?;
-        let (value, last) = match &one.reader {
+        let axes = &mixture.axes;
+        let tokens = rows.tokens();
+        let wanted = rows.dtype(one.result)?;
+        let all_tokens = rows.all_tokens();
+        let leaves = |labels: &[Label]| axes.labels.leaves(labels);
+        let (value, order, summed) = match &one.reader {
             Reader::Combine { node } => {
-                let like = mixture.specs.get(*node).ok_or_else(internal)?;
-                let (value, width) = (self.node(*node)?, *like.dims.last().ok_or_else(internal)?);
-                let weights = self.writer.reshaped(probabilities, vec![tokens, choices]);
-                let types = [like.dtype, spec(self.writer.func, weights)?.dtype, wanted.dtype];
-                let sizes = [tokens, choices, width];
-                let operands = vec![value, self.sorted.inverse, weights];
-                (self.call(&|name| combine(name, sizes, types), operands)?, width)
+                let of = self.node(rows, *node)?;
+                let (value, summed) = rows.of_device(of)?;
+                let features = axes.features.get(*node).ok_or_else(internal)?;
+                let weights = self.of_choices(rows, probabilities)?;
+                let weights = rows.writer.reshaped(weights, vec![tokens, choices]);
+                let types = [rows.dtype(value)?, rows.dtype(weights)?, wanted];
+                let (sizes, inverse) = ([tokens, choices, rows.size(features)], rows.inverse()?);
+                let value = rows.call(&|name| combine(name, sizes, types), vec![value, inverse, weights])?;
+                (value, vec![all_tokens, leaves(features)], summed)
             }
             Reader::OfTokens { node, matrix } => {
-                let rows = self.node(*node)?;
-                let value = self.matmul(rows, matrix)?;
-                let given = spec(self.writer.func, value)?;
-                let width = *given.dims.last().ok_or_else(internal)?;
-                let (sizes, types) = ([tokens, choices, width], [given.dtype, wanted.dtype]);
-                (self.call(&|name| collect(name, sizes, types), vec![value, self.sorted.inverse])?, width)
+                let of = self.node(rows, *node)?;
+                let of = rows.matmul(of, matrix)?;
+                let (value, summed) = rows.of_device(of)?;
+                let sizes = [tokens, choices, rows.size(&matrix.labels[2])];
+                let (types, inverse) = ([rows.dtype(value)?, wanted], rows.inverse()?);
+                let value = rows.call(&|name| collect(name, sizes, types), vec![value, inverse])?;
+                (value, vec![all_tokens, leaves(&matrix.labels[2])], summed)
             }
-            Reader::OfMatrices { factors } => {
-                let mut operands = Vec::with_capacity(3);
-                for factor in factors {
-                    operands.push(match factor {
-                        Factor::Tokens(of) => self.taken(of)?,
-                        Factor::Node(node) => self.node(*node)?,
-                    });
-                }
-                operands.push(self.sorted.sizes);
-                let attributes = GroupedAttributes::default().to_attrs();
-                let decompositions = &mut *self.decompositions;
-                let results = self.writer.composite(decompositions, GROUPED_MATMUL_GRADIENT, operands, &attributes)?;
-                let value = *results.first().ok_or_else(internal)?;
-                let turned = self.writer.transposed(value, &one.order);
-                return Ok(self.writer.converted(turned, wanted.dtype));
+            Reader::OfMatrices { factors, columns } => {
+                let mut of = |factor: &Factor| match factor {
+                    Factor::Tokens(of) => {
+                        let taken = rows.taken(of)?;
+                        Ok(rows.whole(taken))
+                    }
+                    Factor::Node(node) => self.node(rows, *node),
+                };
+                let both = [of(&factors[0])?, of(&factors[1])?];
+                let (value, summed) = rows.gradient(both)?;
+                (value, vec![leaves(&axes.expert), leaves(&columns[0]), leaves(&columns[1])], summed)
             }
             Reader::OfWeights { y, node } => {
-                let (of_tokens, value) = (self.taken(y)?, self.node(*node)?);
-                let types = [of_tokens, value].map(|value| spec(self.writer.func, value).map(|spec| spec.dtype));
-                let [of_tokens_type, value_type] = types;
-                let types = [of_tokens_type?, value_type?, wanted.dtype];
-                let flat = self.writer.reshaped(chosen, vec![tokens, choices]);
-                let flat = self.writer.converted(flat, DType::I32);
-                let sizes = [tokens, choices, experts, y.width];
-                let operands = vec![of_tokens, value, self.sorted.inverse, flat];
-                (self.call(&|name| products(name, sizes, types), operands)?, experts)
+                let of_tokens = rows.taken(y)?;
+                let of = self.node(rows, *node)?;
+                let (value, summed) = rows.of_device(of)?;
+                let types = [rows.dtype(of_tokens)?, rows.dtype(value)?, wanted];
+                let flat = self.of_choices(rows, chosen)?;
+                let flat = rows.writer.reshaped(flat, vec![tokens, choices]);
+                let flat = rows.writer.converted(flat, DType::I32);
+                let sizes = [tokens, choices, experts, rows.size(&y.features)];
+                let operands = vec![of_tokens, value, rows.inverse()?, flat];
+                let value = rows.call(&|name| products(name, sizes, types), operands)?;
+                (value, vec![all_tokens, leaves(&axes.all_experts)], summed)
             }
         };
-        debug_assert_eq!(rows, tokens * choices);
-        let cut = self.writer.reshaped(value, [&mixture.tokens[..], &[last]].concat());
-        Ok(self.writer.transposed(cut, &one.order))
+        rows.give((one.result, &one.layout), (value, &order), &summed)
     }
 }

@@ -3,6 +3,7 @@
 use hlo::Func;
 use tensor::DType;
 
+use super::super::on_devices::Collective;
 use super::write::Sizes;
 use crate::error::Error;
 use crate::kernels::{divisor, function, tensor};
@@ -26,8 +27,14 @@ pub(super) fn rows_of_chunk(sizes: &Sizes) -> Option<usize> {
 }
 
 /// A function of hidden states, weight and labels, and with gradients of labels, the factor of the probabilities and what is taken away at
-/// the label. Results: losses, logsumexp, and both gradients.
-pub(super) fn chunked(sizes: &Sizes, logits: DType, gradients: Gradients, name: &str) -> Result<Func, Error> {
+/// the label. Results: losses, logsumexp, and both gradients. Where devices have parts of the vocabulary, the largest logit, the sum of
+/// exponentials and the logit of the label are reduced among them.
+pub(super) fn chunked(
+    sizes: &Sizes,
+    logits: DType,
+    (gradients, among): (Gradients, Option<&[Collective; 3]>),
+    name: &str,
+) -> Result<Func, Error> {
     let refused = || Error::Internal("a loss of too few rows for chunks".into());
     let chunk = rows_of_chunk(sizes).ok_or_else(refused)?;
     let Sizes { padded: rows, depth, vocab, dtype, .. } = *sizes;
@@ -61,6 +68,23 @@ pub(super) fn chunked(sizes: &Sizes, logits: DType, gradients: Gradients, name: 
 "
         )
     };
+    // The value of that name, of all devices.
+    let reduced = |n: usize, kind: &str, name: &str| {
+        match among {
+        None => String::new(),
+        Some(among) => format!(
+            "    %{name} = \"stablehlo.all_reduce\"(%{name}_own) <{{channel_handle = #stablehlo.channel_handle<handle = {}, type = 1>, \
+             replica_groups = {}, use_global_device_ids}}> ({{
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %folded = stablehlo.{kind} %a, %b : tensor<f32>
+      stablehlo.return %folded : tensor<f32>
+    }}) : ({column}) -> {column}\n",
+            among[n].channel,
+            among[n].text()
+        ),
+    }
+    };
+    let own = if among.is_some() { "_own" } else { "" };
     let of_labels = |label: &str, name: &str| {
         format!(
             "    %{name} = stablehlo.compare EQ, %word, %{label}, SIGNED : ({counts}, {counts}) -> {truths}
@@ -75,14 +99,17 @@ pub(super) fn chunked(sizes: &Sizes, logits: DType, gradients: Gradients, name: 
         format!("    %logits = stablehlo.convert %narrow : ({narrow}) -> {full}\n"),
         "    %zero = stablehlo.constant dense<0.0> : tensor<f32>\n    %least = stablehlo.constant dense<0xFF800000> : tensor<f32>\n".to_owned(),
         format!("    %nothing = stablehlo.constant dense<0.0> : {full}\n    %word = stablehlo.iota dim = 1 : {counts}\n"),
-        format!("    %most = stablehlo.reduce(%logits init: %least) applies stablehlo.maximum across dimensions = [1] : ({full}, tensor<f32>) -> {column}\n"),
+        format!("    %most{own} = stablehlo.reduce(%logits init: %least) applies stablehlo.maximum across dimensions = [1] : ({full}, tensor<f32>) -> {column}\n"),
+        reduced(0, "maximum", "most"),
         format!("    %mosts = stablehlo.broadcast_in_dim %most, dims = [0] : ({column}) -> {full}\n"),
         format!("    %less = stablehlo.subtract %logits, %mosts : {full}\n    %e = stablehlo.exponential %less : {full}\n"),
-        format!("    %sum = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [1] : ({full}, tensor<f32>) -> {column}\n"),
+        format!("    %sum{own} = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [1] : ({full}, tensor<f32>) -> {column}\n"),
+        reduced(1, "add", "sum"),
         format!("    %log = stablehlo.log %sum : {column}\n    %all = stablehlo.add %most, %log : {column}\n"),
         of_labels("label", "is_label"),
         format!("    %chosen = stablehlo.select %is_label, %logits, %nothing : {truths}, {full}\n"),
-        format!("    %picked = stablehlo.reduce(%chosen init: %zero) applies stablehlo.add across dimensions = [1] : ({full}, tensor<f32>) -> {column}\n"),
+        format!("    %picked{own} = stablehlo.reduce(%chosen init: %zero) applies stablehlo.add across dimensions = [1] : ({full}, tensor<f32>) -> {column}\n"),
+        reduced(2, "add", "picked"),
         format!("    %loss = stablehlo.subtract %all, %picked : {column}\n"),
         updated("loss", "losses", "next_losses"),
         updated("all", "lse", "next_lse"),

@@ -15,7 +15,9 @@ use chips::Generation;
 use hlo::passes::{Options, Partitioned};
 use hlo::{Attrs, Func, Region, Value, Verified};
 
+use super::devices::{DeviceMesh, Devices, Split, SplitBy};
 use super::finished;
+use super::layout::{Label, Labels};
 use super::ops::{Ops, sorted};
 use super::write::Decompositions;
 use crate::composites::{CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD};
@@ -53,24 +55,41 @@ pub fn recognise_losses(module: Verified, generation: Generation, form: LossForm
     let mut module = hlo::passes::canonicalize(module, &options).map_err(Error::Rewrite)?.into_inner();
     let mut decompositions = Decompositions::new("loss");
     let (mut found, mut left) = (Vec::new(), HashMap::<String, usize>::new());
+    let devices = Devices::of(&module);
     for func in &mut module.funcs {
         for n in 0..func.regions.len() {
-            losses_of(func, Region(n as u32), (generation, form), &mut decompositions, (&mut found, &mut left))?;
+            let setting = Setting { generation, form, devices: &devices, region: Region(n as u32) };
+            losses_of(func, &setting, &mut decompositions, (&mut found, &mut left))?;
         }
     }
     let (module, left) = finished(module, decompositions, left, &options)?;
     Ok(RecognisedLosses { module, found, left })
 }
 
+/// Where losses are looked for, and how they are written.
+struct Setting<'a> {
+    generation: Generation,
+    form: LossForm,
+    devices: &'a Devices,
+    region: Region,
+}
+
+/// A loss with its sizes, whole and as kernels take it, and how it is split over devices.
+struct Found {
+    site: LossSite,
+    whole: Sizes,
+    sizes: Sizes,
+    split: Option<Split>,
+}
+
 /// The losses of a region, one after the other: each changes what the next one sees.
 fn losses_of(
     func: &mut Func,
-    region: Region,
-    (generation, form): (Generation, LossForm),
+    setting: &Setting<'_>,
     decompositions: &mut Decompositions,
     (found, left): (&mut Vec<String>, &mut HashMap<String, usize>),
 ) -> Result<(), Error> {
-    let mut seen: HashSet<Value> = HashSet::new();
+    let (mut seen, region) = (HashSet::<Value>::new(), setting.region);
     loop {
         let order = func.region(region).ops.clone();
         let ops = Ops::of(func, &order);
@@ -80,18 +99,19 @@ fn losses_of(
             if !seen.insert(logits) {
                 continue;
             }
-            match site(&ops, position, generation, form) {
-                Ok(site) => {
-                    next = Some(site);
+            match site(&ops, position, setting) {
+                Ok(found) => {
+                    next = Some(found);
                     break;
                 }
                 Err(Some(reason)) => *left.entry(reason).or_default() += 1,
                 Err(None) => {}
             }
         }
-        let Some((site, sizes)) = next else { return Ok(()) };
+        let Some(Found { site, whole, sizes, split }) = next else { return Ok(()) };
         let before = func.clone();
-        let Written { replaced, new } = write(func, region, (&site, sizes), form, decompositions)?;
+        let Written { replaced, new } =
+            write(func, region, (&site, sizes), split.as_ref(), setting.form, decompositions)?;
         for op in &mut func.ops {
             for operand in &mut op.operands {
                 *operand = replaced.get(operand).copied().unwrap_or(*operand);
@@ -102,7 +122,7 @@ fn losses_of(
                 if let Some(data) = func.regions.get_mut(region.0 as usize) {
                     data.ops = order;
                 }
-                found.push(describe(&site, &sizes));
+                found.push(describe(&site, &whole, split.as_ref()));
             }
             None => {
                 *func = before;
@@ -112,23 +132,54 @@ fn losses_of(
     }
 }
 
-/// The loss of logits, and its sizes as the kernels take them.
-fn site(
-    ops: &Ops<'_>,
-    position: usize,
-    generation: Generation,
-    form: LossForm,
-) -> Result<(LossSite, Sizes), Option<String>> {
+/// The loss of logits.
+fn site(ops: &Ops<'_>, position: usize, setting: &Setting<'_>) -> Result<Found, Option<String>> {
     let site = follow(ops, position, 1).or_else(|first| follow(ops, position, 0).map_err(|other| first.or(other)))?;
-    let sizes = Sizes::of(ops.func, &site).ok_or_else(|| "hidden states and weight differ in type".to_owned())?;
-    match form {
-        LossForm::Kernels => takes(&sizes, has_gradients(&site), generation)?,
-        LossForm::Chunks if rows_of_chunk(&sizes).is_none() => {
-            return Err(Some("it has too few rows for chunks".into()));
+    let sizes_of = |labels: &Labels| {
+        Sizes::of(ops.func, &site, labels).ok_or_else(|| Some("hidden states and weight differ in type".to_owned()))
+    };
+    let whole = sizes_of(&site.labels)?;
+    let Some(mesh) = setting.devices.around(ops.func, setting.region)? else {
+        takes(&whole, has_gradients(&site), setting)?;
+        return Ok(Found { site, whole, sizes: whole, split: None });
+    };
+    let mut reason = "no axis of the mesh splits the rows or the vocabulary of a loss".to_owned();
+    let vocabulary = site.labels.leaves(&site.vocabulary);
+    // Where a part of the vocabulary is too small for kernels, devices have all of it.
+    for vocabulary in [vocabulary.as_slice(), &[]] {
+        let Some(split) = split(mesh, &site, vocabulary) else { continue };
+        let sizes = sizes_of(&split.local())?;
+        match takes(&sizes, has_gradients(&site), setting) {
+            Ok(()) => return Ok(Found { site, whole, sizes, split: Some(split) }),
+            Err(refused) => reason = refused,
         }
-        LossForm::Chunks => {}
     }
-    Ok((site, sizes))
+    Err(Some(reason))
+}
+
+/// How rows and vocabulary are split over devices.
+fn split(mesh: &DeviceMesh, site: &LossSite, vocabulary: &[Label]) -> Option<Split> {
+    let mut rows = site.labels.leaves(&site.rows);
+    // Devices have all rows of an axis of which some are left out.
+    rows.retain(|&label| site.kept.is_none_or(|kept| kept.from != label));
+    let vocabulary = if vocabulary.len() == 1 { vocabulary } else { &[] };
+    let of_rows = |value: Value, layout| SplitBy { value, layout, free: &rows };
+    let mut arrays = vec![of_rows(site.hidden.0, &site.hidden.1)];
+    arrays.extend(site.tokens.iter().map(|source| of_rows(source.value, &source.layout)));
+    arrays.extend(site.stands.iter().map(|stands| of_rows(stands.value, &stands.layout)));
+    arrays.push(SplitBy { value: site.weight.0, layout: &site.weight.1, free: vocabulary });
+    let of_weight = site.stands.iter().filter(|stands| matches!(stands.what, What::OfWeight(_)));
+    arrays.extend(of_weight.map(|stands| SplitBy { value: stands.value, layout: &stands.layout, free: vocabulary }));
+    mesh.split_by(&site.labels, &arrays)
+}
+
+/// Whether a loss can be written.
+fn takes(sizes: &Sizes, has_gradients: bool, setting: &Setting<'_>) -> Result<(), String> {
+    match setting.form {
+        LossForm::Kernels => kernels_take(sizes, has_gradients, setting.generation),
+        LossForm::Chunks if rows_of_chunk(sizes).is_none() => Err("it has too few rows for chunks".into()),
+        LossForm::Chunks => Ok(()),
+    }
 }
 
 fn has_gradients(site: &LossSite) -> bool {
@@ -136,7 +187,7 @@ fn has_gradients(site: &LossSite) -> bool {
 }
 
 /// Whether the kernels can be made.
-fn takes(sizes: &Sizes, has_gradients: bool, generation: Generation) -> Result<(), String> {
+fn kernels_take(sizes: &Sizes, has_gradients: bool, generation: Generation) -> Result<(), String> {
     let attributes = Attrs::new();
     let passes = [(CROSS_ENTROPY, false), (CROSS_ENTROPY_BACKWARD, true)];
     for (name, is_backward) in passes.into_iter().filter(|(_, is_backward)| has_gradients || !is_backward) {
@@ -149,8 +200,9 @@ fn takes(sizes: &Sizes, has_gradients: bool, generation: Generation) -> Result<(
     Ok(())
 }
 
-fn describe(site: &LossSite, sizes: &Sizes) -> String {
+fn describe(site: &LossSite, sizes: &Sizes, split: Option<&Split>) -> String {
     let gradients = if has_gradients(site) { " with gradients" } else { "" };
     let Sizes { rows, depth, vocab, dtype, .. } = sizes;
-    format!("{rows} rows of {depth}, vocabulary of {vocab}, {dtype}{gradients}")
+    let devices = split.map_or_else(String::new, Split::on_each_device);
+    format!("{rows} rows of {depth}, vocabulary of {vocab}, {dtype}{gradients}{devices}")
 }

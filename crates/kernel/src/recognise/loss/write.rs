@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use hlo::{Attr, Attrs, Func, Keyword, OpId, OpKind, Region, Value};
 use tensor::{DType, Spec};
 
-use super::super::layout::{Label, Labels};
+use super::super::devices::Split;
+use super::super::layout::{Label, Labels, Layout};
+use super::super::on_devices::{OnDevices, Pass, passes};
 use super::super::write::{Decompositions, Writer};
 use super::LossForm;
 use super::chunks::{Gradients, chunked};
 use super::terms::{Along, Combination, Source, Term};
-use super::walk::{LossSite, What};
+use super::walk::{LossSite, Stands, What};
 use crate::call::{static_spec, tensor_type};
 use crate::composites::{CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD};
 use crate::error::Error;
@@ -18,7 +20,7 @@ use crate::error::Error;
 /// Rows that kernels take at once.
 const ROW_BLOCK: usize = 128;
 
-/// Sizes of a loss, as kernels have it.
+/// Sizes of a loss, as kernels have it: the whole one, or the part of one device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     /// Of the logits, and in whole blocks.
@@ -30,14 +32,11 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// Sizes; `None` where hidden states and weight differ in type.
-    pub(super) fn of(func: &Func, site: &LossSite) -> Option<Sizes> {
+    /// Sizes, where labels have these; `None` where hidden states and weight differ in type.
+    pub(super) fn of(func: &Func, site: &LossSite, labels: &Labels) -> Option<Sizes> {
         let spec = |value: Value| static_spec(func.ty(value));
         let (hidden, weight) = (spec(site.hidden.0)?, spec(site.weight.0)?);
-        let size = |labels: &[Label]| {
-            let leaves = site.labels.leaves(labels);
-            leaves.iter().map(|&label| site.labels.size(label)).product::<usize>()
-        };
+        let size = |of: &[Label]| size_of(labels, &labels.leaves(of));
         let rows = size(&site.rows);
         (hidden.dtype == weight.dtype).then_some(Sizes {
             rows,
@@ -72,11 +71,20 @@ pub(super) struct Written {
 struct LossWriter<'a, 'b> {
     writer: Writer<'a>,
     site: &'b LossSite,
+    devices: OnDevices<'b>,
     sizes: Sizes,
+    /// Words of the whole vocabulary.
+    vocab: usize,
     /// Labels of the rows that the loss is of.
     rows: Vec<Label>,
-    logsumexp: Value,
-    losses: Value,
+    form: LossForm,
+    /// Losses and logsumexp as composites give them, and the pass that computes them.
+    forward: Option<(Pass, [Value; 2])>,
+    gradients: Vec<(Combination, Pass, Vec<Value>)>,
+}
+
+fn wrong() -> Error {
+    Error::Internal("axes of a loss do not agree".into())
 }
 
 /// Writes a loss as kernels or chunks.
@@ -84,83 +92,207 @@ pub(super) fn write(
     func: &mut Func,
     region: Region,
     (site, sizes): (&LossSite, Sizes),
+    split: Option<&Split>,
     form: LossForm,
     decompositions: &mut Decompositions,
 ) -> Result<Written, Error> {
-    let wrong = || Error::Internal("axes of a loss do not agree".into());
-    let labels = &site.labels;
-    let (base, depth) = (labels.leaves(&site.rows), labels.leaves(&site.depth));
-    let vocabulary = labels.leaves(&site.vocabulary);
-    let mut writer = Writer::new(func, region);
-    let by_row = [base.clone(), depth.clone()];
-    let by_token = [vocabulary, depth];
-    let hidden = writer.entering(labels, &site.hidden, &by_row).ok_or_else(wrong)?;
-    let hidden = writer.padded(hidden, 0, (0, sizes.padded - sizes.rows), 0);
-    let weight = writer.entering(labels, &site.weight, &by_token).ok_or_else(wrong)?;
-    let mut this = LossWriter { writer, site, sizes, rows: site.loss_rows(), logsumexp: Value(0), losses: Value(0) };
-    let picked = site.stands.iter().find_map(|stands| match &stands.what {
-        What::Sum(sum) => sum.terms.iter().find_map(|term| match term.along {
-            Along::LogitHot(label) => Some(label),
-            _ => None,
-        }),
-        _ => None,
-    });
-    let tokens = this.tokens(picked.unwrap_or(0)).ok_or_else(wrong)?;
-    let mut gradients: Vec<(Combination, Vec<Value>)> = Vec::new();
-    let operands = vec![hidden, weight, tokens];
-    let forward = match form {
-        LossForm::Kernels => this.writer.composite(decompositions, CROSS_ENTROPY, operands, &Attrs::new())?,
-        LossForm::Chunks => {
-            let of = site.stands.iter().find_map(|stands| match &stands.what {
-                What::OfHidden(of) | What::OfWeight(of) => Some(of),
-                _ => None,
-            });
-            let results = this.in_chunks(of, operands, decompositions)?;
-            gradients.extend(of.map(|of| (of.clone(), results.iter().skip(2).copied().collect())));
-            results.into_iter().take(2).collect()
-        }
-    };
-    let [losses, logsumexp] = forward[..] else { return Err(wrong()) };
-    this.losses = this.of_loss(losses).ok_or_else(wrong)?;
-    this.logsumexp = this.of_loss(logsumexp).ok_or_else(wrong)?;
-    let mut replaced = HashMap::new();
-    for stands in &site.stands {
-        let like = static_spec(this.writer.func.ty(stands.value)).ok_or_else(wrong)?;
-        let (value, order) = match &stands.what {
-            What::Largest => (this.logsumexp, vec![this.rows.clone()]),
-            What::Sum(sum) => (this.sum(&sum.terms).ok_or_else(wrong)?, vec![this.rows.clone()]),
-            What::OfHidden(of) | What::OfWeight(of) => {
-                let made = gradients.iter().position(|(other, _)| other == of);
-                let at = match made {
-                    Some(at) => at,
-                    None => {
-                        let inputs = [hidden, weight, logsumexp];
-                        gradients.push((of.clone(), this.gradients(of, inputs, decompositions)?));
-                        gradients.len() - 1
-                    }
-                };
-                let [dx, dw] = gradients[at].1[..] else { return Err(wrong()) };
-                match stands.what {
-                    What::OfHidden(_) => (this.writer.cut(dx, 0, 0..sizes.rows), by_row.to_vec()),
-                    _ => (dw, by_token.to_vec()),
-                }
-            }
-        };
-        let layout = &stands.layout;
-        let value = this.writer.leaving(labels, value, &order, layout, &like).ok_or_else(wrong)?;
-        replaced.insert(stands.value, value);
+    let items: Vec<_> =
+        site.stands.iter().map(|stands| (vec![stands.value], needs(site, form, &stands.what))).collect();
+    let passes = passes(func, &items);
+    let mut order: Vec<usize> = (0..site.stands.len()).collect();
+    order.sort_by_key(|&n| passes[n]);
+    let writer = Writer::new(func, region);
+    let devices = OnDevices::new(&writer, split, &site.labels);
+    let vocab = size_of(&site.labels, &site.labels.leaves(&site.vocabulary));
+    let rows = site.loss_rows();
+    let mut this = LossWriter { writer, site, devices, sizes, vocab, rows, form, forward: None, gradients: Vec::new() };
+    for n in order {
+        this.devices.turn_to(&mut this.writer, passes[n]);
+        this.stand(&site.stands[n], decompositions)?;
     }
+    let replaced = this.devices.end(&mut this.writer)?;
     Ok(Written { replaced, new: this.writer.finish() })
 }
 
+/// Arrays that a value is computed from.
+fn needs(site: &LossSite, form: LossForm, what: &What) -> Vec<Value> {
+    let of = |combination: &Combination| -> Vec<Value> {
+        let factors = combination.terms.iter().flat_map(|term| &term.factors);
+        factors.map(|factor| factor.source.value).collect()
+    };
+    let mut needs: Vec<Value> = site.tokens.iter().map(|source| source.value).collect();
+    if let What::Sum(all) | What::OfHidden(all) | What::OfWeight(all) = what {
+        needs.extend(of(all));
+    }
+    // A sum of exponentials is 1 however large logits are.
+    if reads_logits(what) {
+        needs.extend([site.hidden.0, site.weight.0]);
+        if let (LossForm::Chunks, Some(gradient)) = (form, site.gradient()) {
+            needs.extend(of(gradient));
+        }
+    }
+    needs
+}
+
+/// Whether a value is made of what composites give.
+fn reads_logits(what: &What) -> bool {
+    match what {
+        What::Sum(sum) => sum.terms.iter().any(|term| matches!(term.along, Along::LogitHot(_) | Along::Logit)),
+        What::Largest | What::OfHidden(_) | What::OfWeight(_) => true,
+    }
+}
+
+impl LossSite {
+    /// The gradient of logits that hidden states or the weight have.
+    fn gradient(&self) -> Option<&Combination> {
+        self.stands.iter().find_map(|stands| match &stands.what {
+            What::OfHidden(of) | What::OfWeight(of) => Some(of),
+            _ => None,
+        })
+    }
+}
+
 impl LossWriter<'_, '_> {
+    /// Puts something in place of a value.
+    fn stand(&mut self, stands: &Stands, decompositions: &mut Decompositions) -> Result<(), Error> {
+        let site = self.site;
+        let (base, depth) = (site.labels.leaves(&site.rows), site.labels.leaves(&site.depth));
+        let rows = vec![self.rows.clone()];
+        let (value, order, summed) = match &stands.what {
+            What::Largest => (self.logsumexp(decompositions)?, rows, Vec::new()),
+            What::Sum(sum) => {
+                if reads_logits(&stands.what) {
+                    self.forward(decompositions)?;
+                }
+                (self.sum(&sum.terms).ok_or_else(wrong)?, rows, Vec::new())
+            }
+            What::OfHidden(of) => {
+                let dx = self.gradient(of, 0, decompositions)?;
+                let dx = self.writer.cut(dx, 0, 0..self.sizes.rows);
+                (dx, vec![base, depth], self.devices.axes_of(&site.vocabulary))
+            }
+            What::OfWeight(of) => {
+                let dw = self.gradient(of, 1, decompositions)?;
+                (dw, vec![site.labels.leaves(&site.vocabulary), depth], self.devices.axes_of(&base))
+            }
+        };
+        let labels = self.devices.labels();
+        let dims: Vec<usize> = stands.layout.iter().map(|of| size_of(labels, &labels.leaves(of))).collect();
+        let dtype = static_spec(self.writer.func.ty(stands.value)).ok_or_else(wrong)?.dtype;
+        let like = Spec::new(dtype, dims);
+        let value = self.writer.leaving(labels, value, &order, &stands.layout, &like).ok_or_else(wrong)?;
+        self.devices.give(&mut self.writer, stands.value, (value, &stands.layout), &summed)
+    }
+
+    /// Hidden states and the weight, as composites take them.
+    fn factors(&mut self) -> Result<[Value; 2], Error> {
+        let site = self.site;
+        let leaves = |of: &[Label]| site.labels.leaves(of);
+        let mut entering = |source: &(Value, Layout), order: [Vec<Label>; 2]| {
+            let own = self.devices.enter(&mut self.writer, source.0, &source.1)?;
+            self.writer.entering(self.devices.labels(), &(own, source.1.clone()), &order).ok_or_else(wrong)
+        };
+        let hidden = entering(&site.hidden, [leaves(&site.rows), leaves(&site.depth)])?;
+        let weight = entering(&site.weight, [leaves(&site.vocabulary), leaves(&site.depth)])?;
+        Ok([self.writer.padded(hidden, 0, (0, self.sizes.padded - self.sizes.rows), 0), weight])
+    }
+
+    /// Losses and logsumexp as composites give them.
+    fn forward(&mut self, decompositions: &mut Decompositions) -> Result<[Value; 2], Error> {
+        if let Some((pass, values)) = self.forward {
+            let [losses, logsumexp] = values.map(|value| self.devices.bring(&mut self.writer, (pass, value)));
+            return Ok([losses?, logsumexp?]);
+        }
+        let site = self.site;
+        let picked = site.stands.iter().find_map(|stands| match &stands.what {
+            What::Sum(sum) => sum.terms.iter().find_map(|term| match term.along {
+                Along::LogitHot(label) => Some(label),
+                _ => None,
+            }),
+            _ => None,
+        });
+        let [hidden, weight] = self.factors()?;
+        let operands = vec![hidden, weight, self.tokens(picked.unwrap_or(0))?];
+        let pass = self.devices.pass();
+        let results = match self.form {
+            LossForm::Kernels => {
+                let results = self.writer.composite(decompositions, CROSS_ENTROPY, operands, &Attrs::new())?;
+                let [losses, logsumexp] = results[..] else { return Err(wrong()) };
+                self.of_all_devices([losses, logsumexp])?
+            }
+            LossForm::Chunks => {
+                let of = site.gradient();
+                let results = self.in_chunks(of, operands, decompositions)?;
+                let gradients = results.iter().skip(2).copied().collect();
+                self.gradients.extend(of.map(|of| (of.clone(), pass, gradients)));
+                let [losses, logsumexp, ..] = results[..] else { return Err(wrong()) };
+                [losses, logsumexp]
+            }
+        };
+        self.forward = Some((pass, results));
+        Ok(results)
+    }
+
+    /// Losses and logsumexp over the whole vocabulary, of those over the parts that devices have.
+    fn of_all_devices(&mut self, [losses, logsumexp]: [Value; 2]) -> Result<[Value; 2], Error> {
+        let axes = self.devices.axes_of(&self.site.vocabulary);
+        if axes.is_empty() {
+            return Ok([losses, logsumexp]);
+        }
+        let row = tensor_type(&static_spec(self.writer.func.ty(losses)).ok_or_else(wrong)?);
+        let op = |this: &mut Self, kind: OpKind, operands: Vec<Value>| {
+            let results = this.writer.op(kind, operands, Attrs::new(), vec![row.clone()]);
+            results.first().copied().ok_or_else(wrong)
+        };
+        let largest = self.devices.all_reduced(&mut self.writer, logsumexp, &axes, OpKind::Maximum)?;
+        let less = op(self, OpKind::Subtract, vec![logsumexp, largest])?;
+        let share = op(self, OpKind::Exponential, vec![less])?;
+        let picked = op(self, OpKind::Subtract, vec![logsumexp, losses])?;
+        let sum = self.devices.all_reduced(&mut self.writer, share, &axes, OpKind::Add)?;
+        let picked = self.devices.all_reduced(&mut self.writer, picked, &axes, OpKind::Add)?;
+        let more = op(self, OpKind::Log, vec![sum])?;
+        let all = op(self, OpKind::Add, vec![largest, more])?;
+        Ok([op(self, OpKind::Subtract, vec![all, picked])?, all])
+    }
+
+    /// Losses and logsumexp of the rows that the loss is of, which are written.
+    fn known_forward(&mut self) -> Option<[Value; 2]> {
+        let (pass, values) = self.forward?;
+        let [losses, logsumexp] = values.map(|value| self.devices.bring(&mut self.writer, (pass, value)).ok());
+        Some([self.of_loss(losses?)?, self.of_loss(logsumexp?)?])
+    }
+
+    fn logsumexp(&mut self, decompositions: &mut Decompositions) -> Result<Value, Error> {
+        let [_, logsumexp] = self.forward(decompositions)?;
+        self.of_loss(logsumexp).ok_or_else(wrong)
+    }
+
+    /// The gradient of hidden states or of the weight, of a gradient of logits.
+    fn gradient(&mut self, of: &Combination, n: usize, decompositions: &mut Decompositions) -> Result<Value, Error> {
+        let [_, logsumexp] = self.forward(decompositions)?;
+        let made = self.gradients.iter().find(|(other, ..)| other == of).map(|(_, pass, all)| (*pass, all.clone()));
+        let (pass, all) = match made {
+            Some(made) => made,
+            None => {
+                let [hidden, weight] = self.factors()?;
+                let [tokens, share, taken] = self.of_gradient(of)?;
+                let operands = vec![hidden, weight, tokens, logsumexp, share, taken];
+                let all = self.writer.composite(decompositions, CROSS_ENTROPY_BACKWARD, operands, &Attrs::new())?;
+                self.gradients.push((of.clone(), self.devices.pass(), all.clone()));
+                (self.devices.pass(), all)
+            }
+        };
+        let value = all.get(n).copied().ok_or_else(wrong)?;
+        self.devices.bring(&mut self.writer, (pass, value))
+    }
+
     fn flat(&self) -> Spec {
-        Spec::new(DType::F32, [size_of(&self.site.labels, &self.rows)])
+        Spec::new(DType::F32, [size_of(self.devices.labels(), &self.rows)])
     }
 
     /// Numbers of rows that the loss is of, as composites take them; rows that it leaves out get a number.
     fn of_all(&mut self, value: Value, instead: i32) -> Option<Value> {
-        let labels = &self.site.labels;
+        let labels = self.devices.labels();
         let mut value = value;
         if let Some(kept) = self.site.kept {
             let axis = self.rows.iter().position(|&label| label == kept.to)?;
@@ -178,18 +310,19 @@ impl LossWriter<'_, '_> {
         if let Some(kept) = self.site.kept {
             let axis = self.rows.iter().position(|&label| label == kept.to)?;
             let all = self.site.labels.leaves(&self.site.rows);
-            value = self.writer.reshaped(value, sizes_of(&self.site.labels, &all));
+            value = self.writer.reshaped(value, sizes_of(self.devices.labels(), &all));
             value = self.writer.cut(value, axis, kept.start..kept.limit);
         }
-        let count = size_of(&self.site.labels, &self.rows);
+        let count = size_of(self.devices.labels(), &self.rows);
         Some(self.writer.reshaped(value, vec![count]))
     }
 
     /// An array with a number for some axes of the rows, as one list of all rows.
     fn spread(&mut self, source: &Source) -> Option<Value> {
-        let labels = &self.site.labels;
+        let own = self.devices.enter(&mut self.writer, source.value, &source.layout).ok()?;
+        let labels = self.devices.labels();
         let have = labels.flat(&source.layout);
-        let cut = self.writer.reshaped(source.value, sizes_of(labels, &have));
+        let cut = self.writer.reshaped(own, sizes_of(labels, &have));
         let mut places: Vec<(usize, usize)> = Vec::with_capacity(have.len());
         for (n, label) in have.iter().enumerate() {
             places.push((self.rows.iter().position(|row| row == label)?, n));
@@ -221,7 +354,7 @@ impl LossWriter<'_, '_> {
         let scalar = Spec::new(spec.dtype, Vec::new());
         let number = |number: i64| number.to_le_bytes().get(..spec.dtype.size_bytes()).map(<[u8]>::to_vec);
         let low = if spec.dtype.is_signed_integer() { -1 } else { 0 };
-        let last = i64::try_from(self.sizes.vocab).ok()?;
+        let last = i64::try_from(self.vocab).ok()?;
         let most = 8 * spec.dtype.size_bytes() as u32;
         if most <= 32 && !(most == 32 && spec.dtype.is_unsigned_integer()) {
             return Some(self.writer.converted(value, DType::I32));
@@ -231,15 +364,26 @@ impl LossWriter<'_, '_> {
         Some(self.writer.converted(*inside.first()?, DType::I32))
     }
 
-    fn tokens(&mut self, label: usize) -> Option<Value> {
-        let tokens = match self.site.tokens.is_empty() {
-            false => self.tokens_of_loss(label)?,
-            true => {
-                let spec = Spec::new(DType::I32, self.flat().dims);
-                self.writer.splat(&spec, &(-1i32).to_le_bytes())?
-            }
+    /// Labels as composites take them: those of the part of the vocabulary that this device has.
+    fn tokens(&mut self, label: usize) -> Result<Value, Error> {
+        let spec = Spec::new(DType::I32, self.flat().dims);
+        let none = self.writer.splat(&spec, &(-1i32).to_le_bytes()).ok_or_else(wrong)?;
+        let mut tokens = match self.site.tokens.is_empty() {
+            false => self.tokens_of_loss(label).ok_or_else(wrong)?,
+            true => none,
         };
-        self.of_all(tokens, -1)
+        let vocabulary = self.site.labels.leaves(&self.site.vocabulary);
+        if let ([vocabulary], false) = (&vocabulary[..], self.devices.axes_of(&vocabulary).is_empty()) {
+            let first = self.devices.first_of(&mut self.writer, *vocabulary)?;
+            let firsts = self.writer.broadcast(first, &[], spec.dims.clone());
+            let own = self.writer.op(OpKind::Subtract, vec![tokens, firsts], Attrs::new(), vec![tensor_type(&spec)]);
+            let own = *own.first().ok_or_else(wrong)?;
+            let is_own = self.is_below(own, self.sizes.vocab).ok_or_else(wrong)?;
+            let chosen = vec![is_own, own, none];
+            let results = self.writer.op(OpKind::Select, chosen, Attrs::new(), vec![tensor_type(&spec)]);
+            tokens = *results.first().ok_or_else(wrong)?;
+        }
+        self.of_all(tokens, -1).ok_or_else(wrong)
     }
 
     fn number(&mut self, number: f64) -> Option<Value> {
@@ -255,17 +399,23 @@ impl LossWriter<'_, '_> {
     /// 1 where a label is a token.
     fn is_token(&mut self, label: usize) -> Option<Value> {
         let tokens = self.tokens_of_loss(label)?;
+        let is_token = self.is_below(tokens, self.vocab)?;
+        Some(self.writer.converted(is_token, DType::F32))
+    }
+
+    /// Whether numbers are at least 0 and below another.
+    fn is_below(&mut self, tokens: Value, limit: usize) -> Option<Value> {
         let ints = Spec::new(DType::I32, self.flat().dims);
         let truths = Spec::new(DType::Bool, self.flat().dims);
         let mut all = Vec::new();
-        for (limit, direction) in [(0, Keyword::Ge), (i32::try_from(self.sizes.vocab).ok()?, Keyword::Lt)] {
+        for (limit, direction) in [(0, Keyword::Ge), (i32::try_from(limit).ok()?, Keyword::Lt)] {
             let limit = self.writer.splat(&ints, &limit.to_le_bytes())?;
             let mut attrs = Attrs::new();
             attrs.set("comparison_direction", Attr::Keyword(direction));
             all.extend(self.writer.op(OpKind::Compare, vec![tokens, limit], attrs, vec![tensor_type(&truths)]));
         }
         let both = self.writer.op(OpKind::And, all, Attrs::new(), vec![tensor_type(&truths)]);
-        Some(self.writer.converted(*both.first()?, DType::F32))
+        both.first().copied()
     }
 
     /// The numbers of rows of terms, summed along the vocabulary.
@@ -273,10 +423,13 @@ impl LossWriter<'_, '_> {
         let mut sum: Option<Value> = None;
         for term in terms {
             let along = match term.along {
-                Along::One => Some(self.number(self.sizes.vocab as f64)?),
+                Along::One => Some(self.number(self.vocab as f64)?),
                 Along::Exponential(_) => None,
                 Along::Hot(label) => Some(self.is_token(label)?),
-                Along::LogitHot(_) => Some(self.two(OpKind::Subtract, self.logsumexp, self.losses)?),
+                Along::LogitHot(_) => {
+                    let [losses, logsumexp] = self.known_forward()?;
+                    Some(self.two(OpKind::Subtract, logsumexp, losses)?)
+                }
                 Along::Logit => return None,
             };
             let term = self.times(term, along)?;
@@ -317,21 +470,8 @@ impl LossWriter<'_, '_> {
         }
     }
 
-    /// Gradients of hidden states and weight, of a gradient of logits.
-    fn gradients(
-        &mut self,
-        of: &Combination,
-        [hidden, weight, logsumexp]: [Value; 3],
-        decompositions: &mut Decompositions,
-    ) -> Result<Vec<Value>, Error> {
-        let [tokens, share, taken] = self.of_gradient(of)?;
-        let operands = vec![hidden, weight, tokens, logsumexp, share, taken];
-        self.writer.composite(decompositions, CROSS_ENTROPY_BACKWARD, operands, &Attrs::new())
-    }
-
     /// Labels, the factor of the probabilities and what is taken away at the label, of a gradient of logits.
     fn of_gradient(&mut self, of: &Combination) -> Result<[Value; 3], Error> {
-        let wrong = || Error::Internal("a gradient of logits has other terms".into());
         let (shares, at_label): (Vec<Term>, Vec<Term>) =
             of.terms.iter().cloned().partition(|term| matches!(term.along, Along::Exponential(_)));
         let share = self.sum(&shares).ok_or_else(wrong)?;
@@ -341,7 +481,7 @@ impl LossWriter<'_, '_> {
             .map(|term| Term { along: Along::Exponential(0), number: -term.number, ..term })
             .collect();
         let taken = self.sum(&at_label).ok_or_else(wrong)?;
-        let tokens = self.tokens(of.labels().next().unwrap_or(0)).ok_or_else(wrong)?;
+        let tokens = self.tokens(of.labels().next().unwrap_or(0))?;
         let share = self.of_all(share, 0).ok_or_else(wrong)?;
         let taken = self.of_all(taken, 0).ok_or_else(wrong)?;
         Ok([tokens, share, taken])
@@ -360,7 +500,10 @@ impl LossWriter<'_, '_> {
             gradients = Gradients::Both;
         }
         let name = format!("chunked_cross_entropy.{}", decompositions.functions.len());
-        let function = chunked(&self.sizes, self.site.logits, gradients, &name)?;
+        let axes = self.devices.axes_of(&self.site.vocabulary);
+        let mut sums = || self.devices.collective(&axes);
+        let among = sums().zip(sums()).zip(sums()).map(|((largest, sum), picked)| [largest, sum, picked]);
+        let function = chunked(&self.sizes, self.site.logits, (gradients, among.as_ref()), &name)?;
         let mut attrs = Attrs::new();
         attrs.set("callee", Attr::Symbol(function.name.clone()));
         let results = self.writer.op(OpKind::FuncCall, operands, attrs, function.outputs.clone());

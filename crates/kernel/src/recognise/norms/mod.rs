@@ -15,6 +15,7 @@ use chips::Generation;
 use hlo::passes::{Options, Partitioned};
 use hlo::{Func, OpKind, Region, Value, Verified};
 
+use super::devices::Devices;
 use super::finished;
 use super::ops::{Ops, sorted};
 use super::write::Decompositions;
@@ -53,10 +54,11 @@ pub fn recognise_norms(module: Verified, generation: Generation) -> Result<Recog
     let mut module = hlo::passes::canonicalize(module, &options).map_err(Error::Rewrite)?.into_inner();
     let mut decompositions = Decompositions::new("norm");
     let (mut found, mut left) = (Vec::new(), HashMap::<String, usize>::new());
+    let devices = Devices::of(&module);
     for func in &mut module.funcs {
         for n in 0..func.regions.len() {
             let region = Region(n as u32);
-            let plans = plans(func, region, generation, &mut left);
+            let plans = plans(func, region, (generation, &devices), &mut left);
             if plans.is_empty() {
                 continue;
             }
@@ -72,7 +74,12 @@ pub fn recognise_norms(module: Verified, generation: Generation) -> Result<Recog
 }
 
 /// The norms of a region.
-fn plans(func: &Func, region: Region, generation: Generation, left: &mut HashMap<String, usize>) -> Vec<Plan> {
+fn plans(
+    func: &Func,
+    region: Region,
+    (generation, devices): (Generation, &Devices),
+    left: &mut HashMap<String, usize>,
+) -> Vec<Plan> {
     let order = &func.region(region).ops;
     let (ops, constants) = (Ops::of(func, order), constants(func));
     let (mut plans, mut taken, mut used) = (Vec::new(), HashSet::<Value>::new(), BTreeSet::<usize>::new());
@@ -85,13 +92,15 @@ fn plans(func: &Func, region: Region, generation: Generation, left: &mut HashMap
             Err(None) => continue,
             Err(Some(reason)) => *left.entry(reason).or_default() += 1,
             Ok(leaving) if leaving.keys().any(|value| taken.contains(value)) => continue,
-            Ok(leaving) => match plan(&mut walk, &leaving, generation) {
-                Ok(plan) => {
-                    taken.extend(leaving.keys());
-                    plans.push(plan);
+            Ok(leaving) => {
+                match devices.around(func, region).and_then(|mesh| plan(&mut walk, &leaving, (generation, mesh))) {
+                    Ok(plan) => {
+                        taken.extend(leaving.keys());
+                        plans.push(plan);
+                    }
+                    Err(reason) => *left.entry(reason).or_default() += 1,
                 }
-                Err(reason) => *left.entry(reason).or_default() += 1,
-            },
+            }
         }
         // What is left of the rows when their mean is taken away has the same norm.
         used.extend(&walk.sums);

@@ -6,7 +6,9 @@ use chips::Generation;
 use hlo::{Attrs, Func, OpId, OpKind, Region, Value};
 use tensor::{DType, Spec};
 
+use super::super::devices::{DeviceMesh, Split, SplitBy};
 use super::super::layout::{Label, Labels, Layout};
+use super::super::on_devices::{OnDevices, passes};
 use super::super::write::{Decompositions, Writer};
 use super::FoundNorm;
 use super::forms::{Form, Norm, Weight};
@@ -56,13 +58,16 @@ pub(super) struct Plan {
     dtype: DType,
     rows: Vec<Label>,
     features: Vec<Label>,
-    /// Their number, and with rows that were added.
+    all_rows: usize,
+    /// Those of one device, and with rows that were added.
     count: usize,
     padded: usize,
     size: usize,
     columns: Vec<Source>,
     forward: Vec<Forward>,
     backward: Vec<Backward>,
+    /// How rows are split over devices.
+    split: Option<Split>,
 }
 
 /// New ops, in no region yet, and what stands for which value now.
@@ -75,13 +80,14 @@ pub(super) struct Written {
 pub(super) fn plan(
     walk: &mut Walk<'_>,
     leaving: &HashMap<Value, Form>,
-    generation: Generation,
+    (generation, mesh): (Generation, Option<&DeviceMesh>),
 ) -> Result<Plan, String> {
     let unknown = || "its sizes change".to_owned();
     let func = walk.ops.func;
     let (rows, features) = (walk.labels.leaves(&walk.rows), walk.labels.leaves(&walk.features));
-    let size_of = |labels: &Labels, of: &[Label]| of.iter().map(|&label| labels.size(label)).product::<usize>();
-    let (count, size) = (size_of(&walk.labels, &rows), size_of(&walk.labels, &features));
+    let all = (size_of(&walk.labels, &rows), size_of(&walk.labels, &features));
+    let split = mesh.map(|mesh| split(mesh, walk, &rows, leaving)).transpose()?;
+    let count = split.as_ref().map_or(all.0, |split| size_of(&split.local(), &rows));
     if count < TILE {
         return Err(format!("{count} rows are too few for a kernel"));
     }
@@ -164,15 +170,29 @@ pub(super) fn plan(
         dtype,
         rows,
         features,
+        all_rows: all.0,
         count,
         padded: count.next_multiple_of(TILE),
-        size,
+        size: all.1,
+        split,
         columns: walk.columns.clone(),
         forward,
         backward,
     };
     plan.check(func, generation)?;
     Ok(plan)
+}
+
+/// How rows are split over devices.
+fn split(mesh: &DeviceMesh, walk: &Walk<'_>, rows: &[Label], leaving: &HashMap<Value, Form>) -> Result<Split, String> {
+    let mut arrays = vec![(walk.x.0, walk.x.1.clone())];
+    let mut values: Vec<Value> = leaving.keys().copied().collect();
+    values.sort_unstable();
+    let known = values.into_iter().filter_map(|value| Some((value, walk.known.get(&value)?.layout.clone())));
+    arrays.extend(known);
+    let arrays: Vec<SplitBy<'_>> =
+        arrays.iter().map(|(value, layout)| SplitBy { value: *value, layout, free: rows }).collect();
+    mesh.split_by(&walk.labels, &arrays).ok_or_else(|| "no axis of the mesh splits the rows of a norm".into())
 }
 
 /// An element type that kernels compute in.
@@ -193,8 +213,9 @@ impl Plan {
             Some(FusedNormKind::Layer) => "layer norm",
             _ => "RMS norm",
         };
+        let devices = self.split.as_ref().map_or_else(String::new, Split::on_each_device);
         FoundNorm {
-            description: format!("{kind}, {} rows of {}, {}", self.count, self.size, self.dtype),
+            description: format!("{kind}, {} rows of {}, {}{devices}", self.all_rows, self.size, self.dtype),
             has_forward: !self.forward.is_empty(),
             has_backward: !self.backward.is_empty(),
         }
@@ -229,6 +250,26 @@ impl Plan {
         Ok(())
     }
 
+    /// Results and what they are computed from, of each call.
+    fn items(&self) -> Vec<(Vec<Value>, Vec<Value>)> {
+        let columns = |weight: &Weight| -> Vec<Value> {
+            weight.columns.iter().filter_map(|&(n, _)| Some(self.columns.get(n)?.0)).collect()
+        };
+        let values = |given: &[Given]| given.iter().map(|given| given.value).collect::<Vec<_>>();
+        let forward = self.forward.iter().map(|one| {
+            let weights = std::iter::once(&one.weight).chain(&one.bias).flat_map(columns);
+            (values(&one.results), weights.chain([self.x.0]).collect())
+        });
+        let backward = self.backward.iter().map(|one| {
+            let given = [&one.of_rows, &one.of_weight, &one.of_bias];
+            let scales = given.into_iter().flatten().map(|given| &given.scale);
+            let weights = std::iter::once(&one.weight).chain(scales).flat_map(columns);
+            let others = one.residual.iter().map(|source| source.0).chain([self.x.0, one.of.0]);
+            (given.into_iter().flat_map(|given| values(given)).collect(), weights.chain(others).collect())
+        });
+        forward.chain(backward).collect()
+    }
+
     fn attributes(&self, norm: &Norm, result: DType) -> Attrs {
         let result = (result != self.dtype).then_some(result);
         NormAttributes { epsilon: norm.epsilon, result }.to_attrs()
@@ -252,7 +293,7 @@ fn backward_name(norm: &Norm) -> &'static str {
 struct NormWriter<'a, 'b> {
     writer: Writer<'a>,
     plan: &'b Plan,
-    replaced: HashMap<Value, Value>,
+    devices: OnDevices<'b>,
 }
 
 /// Writes the composites of a norm.
@@ -262,72 +303,98 @@ pub(super) fn write(
     plan: &Plan,
     decompositions: &mut Decompositions,
 ) -> Result<Written, Error> {
-    let wrong = || Error::Internal("axes of a norm do not agree".into());
     let results: Vec<DType> = plan.forward.iter().map(|one| widest(func, &one.results)).collect();
     let of_rows: Vec<DType> = plan.backward.iter().map(|one| widest(func, &one.of_rows)).collect();
-    let mut this = NormWriter { writer: Writer::new(func, region), plan, replaced: HashMap::new() };
-    let x = this.entering(&plan.x).ok_or_else(wrong)?;
-    for (one, result) in plan.forward.iter().zip(results) {
-        let mut operands = vec![x, this.weight(&one.weight).ok_or_else(wrong)?];
-        if !one.bias.is_empty() {
-            operands.push(this.sum(&one.bias).ok_or_else(wrong)?);
-        }
-        let attributes = plan.attributes(&one.norm, result);
-        let made = this.writer.composite(decompositions, forward_name(&one.norm), operands, &attributes)?;
-        this.give(&one.results, *made.first().ok_or_else(wrong)?).ok_or_else(wrong)?;
-    }
-    for (one, result) in plan.backward.iter().zip(of_rows) {
-        let weight = this.weight(&one.weight).ok_or_else(wrong)?;
-        let mut operands = vec![x, weight, this.entering(&one.of).ok_or_else(wrong)?];
-        if let Some(residual) = &one.residual {
-            operands.push(this.entering(residual).ok_or_else(wrong)?);
-        }
-        let attributes = plan.attributes(&one.norm, result);
-        let made = this.writer.composite(decompositions, backward_name(&one.norm), operands, &attributes)?;
-        for (given, result) in [&one.of_rows, &one.of_weight, &one.of_bias].into_iter().zip(&made) {
-            this.give(given, *result).ok_or_else(wrong)?;
+    let passes = passes(func, &plan.items());
+    let mut order: Vec<usize> = (0..passes.len()).collect();
+    order.sort_by_key(|&n| passes[n]);
+    let writer = Writer::new(func, region);
+    let devices = OnDevices::new(&writer, plan.split.as_ref(), &plan.labels);
+    let mut this = NormWriter { writer, plan, devices };
+    for n in order {
+        this.devices.turn_to(&mut this.writer, passes[n]);
+        match (plan.forward.get(n).zip(results.get(n)), n.checked_sub(plan.forward.len())) {
+            (Some((one, &result)), _) => this.forward(one, result, decompositions)?,
+            (None, at) => {
+                let one = at.and_then(|at| plan.backward.get(at).zip(of_rows.get(at))).ok_or_else(wrong)?;
+                this.backward(one.0, *one.1, decompositions)?;
+            }
         }
     }
-    let replaced = this.replaced;
+    let replaced = this.devices.end(&mut this.writer)?;
     Ok(Written { replaced, new: this.writer.finish() })
 }
 
+fn wrong() -> Error {
+    Error::Internal("axes of a norm do not agree".into())
+}
+
 impl NormWriter<'_, '_> {
-    /// An array of rows as kernels take it; rows that are added are zeros.
-    fn entering(&mut self, source: &Source) -> Option<Value> {
+    fn forward(&mut self, one: &Forward, result: DType, decompositions: &mut Decompositions) -> Result<(), Error> {
         let plan = self.plan;
-        let order = [plan.rows.clone(), plan.features.clone()];
-        let value = self.writer.entering(&plan.labels, source, &order)?;
-        let dtype = static_spec(self.writer.func.ty(value))?.dtype;
+        let mut operands = vec![self.entering(&plan.x)?, self.weight(&one.weight)?];
+        if !one.bias.is_empty() {
+            operands.push(self.sum(&one.bias)?);
+        }
+        let attributes = plan.attributes(&one.norm, result);
+        let made = self.writer.composite(decompositions, forward_name(&one.norm), operands, &attributes)?;
+        self.give(&one.results, *made.first().ok_or_else(wrong)?)
+    }
+
+    fn backward(&mut self, one: &Backward, result: DType, decompositions: &mut Decompositions) -> Result<(), Error> {
+        let plan = self.plan;
+        let mut operands = vec![self.entering(&plan.x)?, self.weight(&one.weight)?, self.entering(&one.of)?];
+        if let Some(residual) = &one.residual {
+            operands.push(self.entering(residual)?);
+        }
+        let attributes = plan.attributes(&one.norm, result);
+        let made = self.writer.composite(decompositions, backward_name(&one.norm), operands, &attributes)?;
+        for (given, result) in [&one.of_rows, &one.of_weight, &one.of_bias].into_iter().zip(&made) {
+            self.give(given, *result)?;
+        }
+        Ok(())
+    }
+
+    /// What this device has of an array, in an order.
+    fn ordered(&mut self, source: &Source, order: &[Vec<Label>]) -> Result<Value, Error> {
+        let own = self.devices.enter(&mut self.writer, source.0, &source.1)?;
+        self.writer.entering(self.devices.labels(), &(own, source.1.clone()), order).ok_or_else(wrong)
+    }
+
+    /// An array of rows as kernels take it; rows that are added are zeros.
+    fn entering(&mut self, source: &Source) -> Result<Value, Error> {
+        let plan = self.plan;
+        let value = self.ordered(source, &[plan.rows.clone(), plan.features.clone()])?;
+        let dtype = static_spec(self.writer.func.ty(value)).ok_or_else(wrong)?.dtype;
         let value = self.writer.converted(value, as_kernels_take(dtype));
-        Some(self.writer.padded(value, 0, (0, plan.padded - plan.count), 0))
+        Ok(self.writer.padded(value, 0, (0, plan.padded - plan.count), 0))
     }
 
     fn row(&self) -> Spec {
         Spec::new(DType::F32, [1, self.plan.size])
     }
 
-    fn two(&mut self, kind: OpKind, a: Value, b: Value) -> Option<Value> {
+    fn two(&mut self, kind: OpKind, a: Value, b: Value) -> Result<Value, Error> {
         let row = tensor_type(&self.row());
-        self.writer.op(kind, vec![a, b], Attrs::new(), vec![row]).first().copied()
+        self.writer.op(kind, vec![a, b], Attrs::new(), vec![row]).first().copied().ok_or_else(wrong)
     }
 
-    fn number(&mut self, number: f64) -> Option<Value> {
+    fn number(&mut self, number: f64) -> Result<Value, Error> {
         let row = self.row();
-        self.writer.splat(&row, &(number as f32).to_le_bytes())
+        self.writer.splat(&row, &(number as f32).to_le_bytes()).ok_or_else(wrong)
     }
 
     /// A number for every feature, as a row.
-    fn weight(&mut self, weight: &Weight) -> Option<Value> {
+    fn weight(&mut self, weight: &Weight) -> Result<Value, Error> {
         let plan = self.plan;
         let mut product: Option<Value> = None;
         for &(column, power) in &weight.columns {
-            let source = plan.columns.get(column)?;
-            let value = self.writer.entering(&plan.labels, source, &[Vec::new(), plan.features.clone()])?;
+            let source = plan.columns.get(column).ok_or_else(wrong)?;
+            let value = self.ordered(source, &[Vec::new(), plan.features.clone()])?;
             let is_alone = weight.columns.len() == 1 && power == 1 && weight.factor == 1.0;
-            let dtype = static_spec(self.writer.func.ty(value))?.dtype;
+            let dtype = static_spec(self.writer.func.ty(value)).ok_or_else(wrong)?.dtype;
             if is_alone {
-                return Some(self.writer.converted(value, as_kernels_take(dtype)));
+                return Ok(self.writer.converted(value, as_kernels_take(dtype)));
             }
             let value = self.writer.converted(value, DType::F32);
             for _ in 0..power.unsigned_abs() {
@@ -343,7 +410,7 @@ impl NormWriter<'_, '_> {
             }
         }
         match product {
-            Some(product) if weight.factor == 1.0 => Some(product),
+            Some(product) if weight.factor == 1.0 => Ok(product),
             Some(product) => {
                 let number = self.number(weight.factor)?;
                 self.two(OpKind::Multiply, product, number)
@@ -352,7 +419,7 @@ impl NormWriter<'_, '_> {
         }
     }
 
-    fn sum(&mut self, of: &[Weight]) -> Option<Value> {
+    fn sum(&mut self, of: &[Weight]) -> Result<Value, Error> {
         if let [only] = of {
             return self.weight(only);
         }
@@ -365,17 +432,18 @@ impl NormWriter<'_, '_> {
                 None => value,
             });
         }
-        sum
+        sum.ok_or_else(wrong)
     }
 
     /// Puts a result of a composite in place of values of the program.
-    fn give(&mut self, given: &[Given], result: Value) -> Option<()> {
+    fn give(&mut self, given: &[Given], result: Value) -> Result<(), Error> {
         let plan = self.plan;
-        let is_of_rows = static_spec(self.writer.func.ty(result))?.dims.first() == Some(&plan.padded);
+        let spec = |this: &Self, value: Value| static_spec(this.writer.func.ty(value)).ok_or_else(wrong);
+        let is_of_rows = spec(self, result)?.dims.first() == Some(&plan.padded);
         for given in given {
-            let like = static_spec(self.writer.func.ty(given.value))?;
-            let (value, order) = if is_of_rows {
-                (self.writer.cut(result, 0, 0..plan.count), [plan.rows.clone(), plan.features.clone()])
+            let (value, order, summed) = if is_of_rows {
+                let value = self.writer.cut(result, 0, 0..plan.count);
+                (value, [plan.rows.clone(), plan.features.clone()], Vec::new())
             } else {
                 let scaled = match given.scale == Weight::ONE {
                     true => result,
@@ -385,11 +453,20 @@ impl NormWriter<'_, '_> {
                         self.two(OpKind::Multiply, result, scale)?
                     }
                 };
-                (scaled, [Vec::new(), plan.features.clone()])
+                (scaled, [Vec::new(), plan.features.clone()], self.devices.axes_of(&plan.rows))
             };
-            let value = self.writer.leaving(&plan.labels, value, &order, &given.layout, &like)?;
-            self.replaced.insert(given.value, value);
+            let labels = self.devices.labels();
+            let dims: Vec<usize> = given.layout.iter().map(|of| size_of(labels, of)).collect();
+            // Summands stay as wide as they are until they are summed.
+            let dtype = spec(self, if summed.is_empty() { given.value } else { value })?.dtype;
+            let like = Spec::new(dtype, dims);
+            let value = self.writer.leaving(labels, value, &order, &given.layout, &like).ok_or_else(wrong)?;
+            self.devices.give(&mut self.writer, given.value, (value, &given.layout), &summed)?;
         }
-        Some(())
+        Ok(())
     }
+}
+
+fn size_of(labels: &Labels, of: &[Label]) -> usize {
+    labels.leaves(of).iter().map(|&label| labels.size(label)).product()
 }

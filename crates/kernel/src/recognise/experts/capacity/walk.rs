@@ -7,27 +7,22 @@ use hlo::dims::DotDims;
 use hlo::{Attr, Definition, Func, Op, OpId, OpKind, Value};
 use tensor::{DType, Spec};
 
+use super::super::Setting;
 use super::super::choice::indices;
-use super::super::matrix::{Matrix, SortedRows};
+use super::super::matrix::{Matrix, SortedRows, lies};
+use super::super::sorted::{OfTokens, RowAxes};
 use super::super::walk::{Operand, stays_zero};
 use super::proof::{Chosen, Proof, defining};
 use super::rows::Rows;
 use super::symbols::ZERO;
 use crate::call::static_spec;
-use crate::recognise::layout::{Label, Labels, Layout};
+use crate::recognise::devices::Split;
+use crate::recognise::layout::{Label, Layout};
 use crate::recognise::mask::Evaluator;
-use crate::recognise::ops::{Numbers, Ops, free, is_default_precision, permuted, result_layout};
+use crate::recognise::ops::{Numbers, Ops, free, is_constraint, is_default_precision, permuted, result_layout};
 
 /// Why experts with a capacity stay as they are.
 const SHARED: &str = "experts with a capacity: it cannot be seen that no two tokens share a slot";
-
-/// What tokens have: its axes are those of tokens, and features.
-#[derive(Clone)]
-pub(super) struct OfTokens {
-    pub(super) value: Value,
-    pub(super) layout: Layout,
-    pub(super) features: Vec<Label>,
-}
 
 /// What experts have in their slots, as rows.
 pub(super) enum Node {
@@ -62,19 +57,11 @@ pub(super) struct Replaced {
     pub(super) layout: Layout,
 }
 
-/// The axes of one dispatch.
-pub(super) struct Axes {
-    pub(super) labels: Labels,
-    pub(super) tokens: Vec<Label>,
-    pub(super) choice: Vec<Label>,
-    pub(super) expert: Vec<Label>,
-}
-
 /// Experts with a capacity.
 pub(in super::super) struct Capacity {
     pub(super) chosen: Chosen,
     pub(super) slots: usize,
-    pub(super) axes: Axes,
+    pub(super) axes: RowAxes,
     pub(super) nodes: Vec<Node>,
     pub(super) specs: Vec<Spec>,
     pub(super) rows: Rows,
@@ -82,6 +69,8 @@ pub(in super::super) struct Capacity {
     /// Masks that tokens are dispatched or combined by.
     pub(super) masks: Vec<usize>,
     pub(super) replaced: Vec<Replaced>,
+    /// How it is split over devices.
+    pub(super) split: Option<Split>,
 }
 
 struct Walk<'a, 'b> {
@@ -108,7 +97,7 @@ const MAX_BEHIND: usize = 512;
 /// Experts with a capacity in a region, and why others stay as they are.
 pub(in super::super) fn capacities(
     ops: &Ops<'_>,
-    generation: Generation,
+    setting: &Setting<'_>,
     left: &mut HashMap<String, usize>,
 ) -> Vec<Capacity> {
     let (mut all, mut used) = (Vec::new(), HashSet::new());
@@ -122,11 +111,17 @@ pub(in super::super) fn capacities(
             for (chosen, counts_slots) in candidates(ops.func, mask, experts, slots) {
                 looks_so |= counts_slots;
                 let Some(proof) = Proof::new(ops.func, chosen, slots) else { continue };
-                let Some(walk) = Walk::begin(ops, generation, proof, position) else { continue };
-                let (found, positions) = walk.run();
+                let Some(walk) = Walk::begin(ops, setting.generation, proof, position) else { continue };
+                let (mut found, positions) = walk.run();
                 if !found.replaced.is_empty() {
                     used.extend(positions);
-                    all.push(found);
+                    match setting.split(ops.func, (&found.axes, &found.parts(ops.func))) {
+                        Ok(split) => {
+                            found.split = split;
+                            all.push(found);
+                        }
+                        Err(reason) => *left.entry(reason).or_default() += 1,
+                    }
                 }
                 looks_so = false;
                 break;
@@ -226,17 +221,17 @@ fn counted(func: &Func, value: Value) -> Option<usize> {
 impl<'a, 'b> Walk<'a, 'b> {
     /// Begins with a matmul that dispatches tokens.
     fn begin(ops: &'a Ops<'b>, generation: Generation, proof: Proof<'a>, position: usize) -> Option<Walk<'a, 'b>> {
-        let axes = Axes { labels: Labels::default(), tokens: Vec::new(), choice: Vec::new(), expert: Vec::new() };
         let found = Capacity {
             chosen: proof.chosen,
             slots: proof.slots,
-            axes,
+            axes: RowAxes::default(),
             nodes: Vec::new(),
             specs: Vec::new(),
             rows: Rows::default(),
             gradients: Vec::new(),
             masks: Vec::new(),
             replaced: Vec::new(),
+            split: None,
         };
         let mut walk = Walk {
             ops,
@@ -282,8 +277,10 @@ impl<'a, 'b> Walk<'a, 'b> {
                 None => {}
             }
         }
-        let Proof { labels, tokens, choice, expert, .. } = self.proof;
-        self.found.axes = Axes { labels, tokens, choice, expert };
+        let Proof { mut labels, tokens, choice, expert, .. } = self.proof;
+        let all_experts = labels.fresh(self.found.chosen.experts);
+        let features = std::mem::take(&mut self.found.axes.features);
+        self.found.axes = RowAxes { labels, tokens: vec![tokens], choice, expert, all_experts, features };
         (self.found, self.used)
     }
 
@@ -324,6 +321,7 @@ impl<'a, 'b> Walk<'a, 'b> {
         (self.found.nodes.len() < MAX_NODES).then_some(())?;
         self.found.specs.push(Spec::new(dtype, [self.row_count()?, self.width(&features)]));
         self.found.nodes.push(node);
+        self.found.axes.features.push(features);
         self.zeros.push(is_zero);
         self.known.insert(value, (self.found.nodes.len() - 1, layout));
         Some(())
@@ -469,9 +467,9 @@ impl<'a, 'b> Walk<'a, 'b> {
             self.same(&batch.concat(), &self.proof.expert) && self.same(&contracted.concat(), &features);
         is_of_experts.then_some(())?;
         let order = [*expert, *inner, columns];
-        let matrix = Matrix { value: op.operands[other], order, inner: *of.get(*inner)?, columns: of[columns] };
-        let dtype = static_spec(self.ops.func.ty(matrix.value))?.dtype;
-        self.sorted_rows()?.takes(&matrix, dtype)?;
+        let value = op.operands[other];
+        let dtype = static_spec(self.ops.func.ty(value))?.dtype;
+        self.sorted_rows()?.takes([*of.get(*inner)?, of[columns]], lies(&order), dtype)?;
         let mut of_matrix: Layout = vec![Vec::new(); of.len()];
         of_matrix[*expert] = batch.concat();
         of_matrix[*inner] = contracted.concat();
@@ -480,6 +478,8 @@ impl<'a, 'b> Walk<'a, 'b> {
             0 => result_layout(dot, &layout, &of_matrix),
             _ => result_layout(dot, &of_matrix, &layout),
         };
+        let labels = [batch.concat(), contracted.concat(), of_matrix[columns].clone()];
+        let matrix = Matrix { value, order, labels };
         let is_zero = *self.zeros.get(node)?;
         self.add(op.first_result, Node::Next { node, matrix }, result, is_zero)
     }
@@ -591,6 +591,10 @@ impl<'a, 'b> Walk<'a, 'b> {
                 moved(self, layout)
             }
             OpKind::OptimizationBarrier if op.operands.len() == 1 => {
+                let layout = self.known.get(&first)?.1.clone();
+                moved(self, layout)
+            }
+            _ if is_constraint(op) => {
                 let layout = self.known.get(&first)?.1.clone();
                 moved(self, layout)
             }

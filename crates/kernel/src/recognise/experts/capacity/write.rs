@@ -1,51 +1,30 @@
 //! Writes experts with a capacity over rows sorted by the expert they chose. Rows of choices without a slot come last, in no group.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
-use hlo::{Attrs, Func, OpId, OpKind, Region, Value};
+use hlo::{Attrs, Func, OpKind, Region, Value};
 use tensor::{DType, Spec};
 
-use super::super::matrix::Matrix;
-use super::super::text::{combine, dispatch, gathered, take, weigh};
+use super::super::sorted::{OfMatrices, OfTokens, Parts, Rows, SortedWriter, internal, place, spec};
+use super::super::text::{combine, gathered, weigh};
 use super::super::walk::Operand;
 use super::proof::Chosen;
 use super::rows::Row;
-use super::walk::{Capacity, Node, OfTokens, Reader, Replaced};
-use crate::call::{static_spec, tensor_type};
-use crate::composites::{GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT, GroupedAttributes};
+use super::walk::{Capacity, Node, Reader, Replaced};
+use crate::call::tensor_type;
 use crate::error::Error;
-use crate::kernels::grouped::Matrices;
 use crate::kernels::tensor;
-use crate::recognise::layout::Label;
-use crate::recognise::ops::sorted;
+use crate::recognise::devices::Split;
+use crate::recognise::layout::{Label, Layout};
+use crate::recognise::on_devices::{Pass, passes};
 use crate::recognise::write::{Decompositions, Writer};
 
-/// Rows sorted by expert: the token of each, its index before, where each went, and how many each expert has.
-struct Sorted {
-    tokens: Value,
-    order: Value,
-    inverse: Value,
-    sizes: Value,
-}
-
-struct CapacityWriter<'a, 'b> {
-    writer: Writer<'a>,
-    decompositions: &'b mut Decompositions,
+struct CapacityWriter<'b> {
     found: &'b Capacity,
     /// The experts of all rows, in the order of tokens.
-    chosen: Value,
-    sorted: Option<Sorted>,
-    rows: Vec<Option<Value>>,
-    nodes: Vec<Option<Value>>,
-    taken: HashMap<(Value, usize), Value>,
-}
-
-fn internal() -> Error {
-    Error::Internal("axes of experts with a capacity do not agree".into())
-}
-
-fn spec(func: &Func, value: Value) -> Result<Spec, Error> {
-    static_spec(func.ty(value)).ok_or_else(internal)
+    chosen: Option<(Pass, Value)>,
+    rows: Vec<Option<(Pass, Value)>>,
+    nodes: Vec<Option<Rows>>,
 }
 
 impl Capacity {
@@ -55,9 +34,10 @@ impl Capacity {
         let of_matrices = |one: &&Replaced| matches!(one.reader, Reader::OfMatrices { .. });
         let matmuls = of_nodes + self.replaced.iter().filter(of_matrices).count();
         let gradients = if self.replaced.iter().any(|one| of_matrices(&one)) { " with gradients" } else { "" };
-        let (tokens, slots) = (self.tokens(), self.slots);
+        let (tokens, slots) = (self.axes.size(&self.axes.tokens.concat()), self.slots);
+        let devices = self.split.as_ref().map_or_else(String::new, Split::on_each_device);
         format!(
-            "{choices} of {experts} experts with a capacity of {slots}, {tokens} tokens, {matmuls} grouped matmuls{gradients}"
+            "{choices} of {experts} experts with a capacity of {slots}, {tokens} tokens, {matmuls} grouped matmuls{gradients}{devices}"
         )
     }
 
@@ -65,286 +45,324 @@ impl Capacity {
         self.replaced.len()
     }
 
-    fn size(&self, labels: &[Label]) -> usize {
-        let all = &self.axes.labels;
-        all.leaves(labels).iter().map(|&label| all.size(label)).product()
+    /// A layout whose experts are whole on every device.
+    fn unsplit(&self, layout: &Layout) -> Layout {
+        let labels = &self.axes.labels;
+        let (expert, whole) = (labels.leaves(&self.axes.expert), labels.leaves(&self.axes.all_experts));
+        let of = |label: Label| if expert == [label] { whole.clone() } else { vec![label] };
+        layout.iter().map(|all| labels.leaves(all).into_iter().flat_map(of).collect()).collect()
     }
 
-    fn tokens(&self) -> usize {
-        self.size(&self.axes.tokens)
+    /// What says how it may be split.
+    pub(super) fn parts(&self, func: &Func) -> Parts<'_> {
+        let mut parts = Parts { choices: self.chosen.choices, ..Parts::default() };
+        let of_tokens = |parts: &mut Parts<'_>, of: &OfTokens| {
+            parts.of_tokens.push((of.value, of.layout.clone()));
+            parts.outer.extend(&of.features);
+        };
+        for node in &self.nodes {
+            match node {
+                Node::Dispatched { x, .. } => of_tokens(&mut parts, x),
+                Node::Next { matrix, .. } => parts.matrices.push(matrix),
+                Node::Elementwise { .. } => {}
+            }
+        }
+        for one in &self.gradients {
+            of_tokens(&mut parts, &one.y);
+        }
+        for one in &self.replaced {
+            match &one.reader {
+                Reader::Combine { features, .. } => {
+                    parts.outer.extend(features);
+                    parts.of_tokens.push((one.result, one.layout.clone()));
+                }
+                Reader::OfMatrices { nodes, features } => {
+                    let of = nodes.map(|n| self.axes.features.get(n).cloned().unwrap_or_default());
+                    let dtype = spec(func, one.result).map_or(DType::F32, |spec| spec.dtype);
+                    parts.gradients.push(OfMatrices { features: of, columns: features.clone(), dtype });
+                }
+                Reader::OfMask { .. } => parts.of_tokens.push((one.result, self.unsplit(&one.layout))),
+            }
+        }
+        parts
     }
 
-    fn rows(&self) -> usize {
-        self.tokens() * self.chosen.choices
+    /// Arrays that a result is computed from.
+    fn needs(&self, reader: &Reader) -> Vec<Value> {
+        let mut needs = vec![self.chosen.value];
+        let (mut nodes, mut rows) = (Vec::new(), self.masks.clone());
+        match reader {
+            Reader::Combine { node, mask, .. } => {
+                nodes.push(*node);
+                rows.push(*mask);
+            }
+            Reader::OfMatrices { nodes: both, .. } => nodes.extend(both),
+            Reader::OfMask { row } => rows.push(*row),
+        }
+        let (mut seen, mut seen_rows) = (HashSet::new(), HashSet::new());
+        loop {
+            if let Some(n) = nodes.pop() {
+                let Some(node) = self.nodes.get(n).filter(|_| seen.insert(n)) else { continue };
+                match node {
+                    Node::Dispatched { x, mask, .. } => {
+                        needs.push(x.value);
+                        rows.push(*mask);
+                    }
+                    Node::Next { node, matrix } => {
+                        needs.push(matrix.value);
+                        nodes.push(*node);
+                    }
+                    Node::Elementwise { operands, .. } => {
+                        for operand in operands {
+                            match operand {
+                                Operand::Node(node) => nodes.push(*node),
+                                Operand::Number(value) => needs.push(*value),
+                            }
+                        }
+                    }
+                }
+            } else if let Some(n) = rows.pop() {
+                let Some(row) = self.rows.all.get(n).filter(|_| seen_rows.insert(n)) else { continue };
+                match row {
+                    Row::Picked { value, .. } | Row::Number(value) => needs.push(*value),
+                    Row::IsSlot { place, .. } => rows.push(*place),
+                    Row::Gradient(n) => {
+                        if let Some(one) = self.gradients.get(*n) {
+                            needs.push(one.y.value);
+                            nodes.push(one.node);
+                        }
+                    }
+                    Row::Op { operands, .. } => rows.extend(operands),
+                    Row::Product { factors, .. } => rows.extend(factors),
+                }
+            } else {
+                return needs;
+            }
+        }
     }
 
+    /// Whether it could be written: there is an order for all that depends on it.
     pub(in super::super) fn write(
         &self,
         func: &mut Func,
         region: Region,
         decompositions: &mut Decompositions,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
+        let before = func.clone();
+        let items: Vec<_> = self.replaced.iter().map(|one| (vec![one.result], self.needs(&one.reader))).collect();
+        let passes = passes(func, &items);
+        let mut order: Vec<usize> = (0..self.replaced.len()).collect();
+        order.sort_by_key(|&n| passes[n]);
         let writer = Writer::new(&mut *func, region);
+        let axes = (&self.axes, self.chosen.choices);
+        let mut rows = SortedWriter::new(writer, decompositions, axes, self.split.as_ref());
         let mut all = CapacityWriter {
-            writer,
-            decompositions,
             found: self,
-            chosen: self.chosen.value,
-            sorted: None,
+            chosen: None,
             rows: vec![None; self.rows.all.len()],
             nodes: vec![None; self.nodes.len()],
-            taken: HashMap::new(),
         };
-        all.sort()?;
-        let mut replaced = HashMap::new();
-        for one in &self.replaced {
-            replaced.insert(one.result, all.replaced(one)?);
+        rows.turn_to(0);
+        all.sort(&mut rows)?;
+        for n in order {
+            rows.turn_to(passes[n]);
+            all.replaced(&mut rows, &self.replaced[n])?;
         }
-        let new: Vec<OpId> = all.writer.finish();
-        for op in &mut func.ops {
-            for operand in &mut op.operands {
-                *operand = replaced.get(operand).copied().unwrap_or(*operand);
-            }
+        let written = rows.finish()?;
+        let is_placed = place(func, region, written).is_some();
+        if !is_placed {
+            *func = before;
         }
-        let order =
-            sorted(func, region, &new).ok_or_else(|| Error::Internal("experts read what comes later".into()))?;
-        func.regions.get_mut(region.0 as usize).ok_or_else(internal)?.ops = order;
-        Ok(())
+        Ok(is_placed)
     }
 }
 
-impl CapacityWriter<'_, '_> {
-    fn call(&mut self, text: &dyn Fn(&str) -> String, operands: Vec<Value>) -> Result<Value, Error> {
-        self.writer.call(self.decompositions, text, operands)?.first().copied().ok_or_else(internal)
-    }
-
-    fn dtype(&self, value: Value) -> Result<DType, Error> {
-        Ok(spec(self.writer.func, value)?.dtype)
-    }
-
-    fn sorted(&self) -> Result<&Sorted, Error> {
-        self.sorted.as_ref().ok_or_else(internal)
+impl CapacityWriter<'_> {
+    fn chosen(&self, rows: &mut SortedWriter<'_, '_>) -> Result<Value, Error> {
+        rows.bring(self.chosen.ok_or_else(internal)?)
     }
 
     /// Sorts rows by expert; rows that all masks have zeros for are behind those of the last expert.
-    fn sort(&mut self) -> Result<(), Error> {
+    fn sort(&mut self, rows: &mut SortedWriter<'_, '_>) -> Result<(), Error> {
         let found = self.found;
-        let (rows, Chosen { value, choices, experts }) = (found.rows(), found.chosen);
-        let dtype = self.dtype(value)?;
+        let (count, Chosen { value, experts, .. }) = (rows.rows(), found.chosen);
+        let dtype = rows.dtype(value)?;
         // Tokens, then choices, as the array has them.
-        let flat = self.writer.reshaped(value, vec![rows]);
-        self.chosen = self.call(&|name| within(name, rows, experts, dtype), vec![flat])?;
+        let labels = &found.axes.labels;
+        let leaves = labels.leaves(&[&found.axes.tokens.concat()[..], &found.axes.choice].concat());
+        let own = rows.devices.enter_leaves(&mut rows.writer, value, leaves)?;
+        let own = rows.writer.reshaped(own, vec![count]);
+        let chosen = rows.call(&|name| within(name, count, experts, dtype), vec![own])?;
+        self.chosen = Some((rows.devices.pass(), chosen));
         let mut masks = found.masks.clone();
         masks.sort_unstable();
         masks.dedup();
         let mut values = Vec::with_capacity(masks.len());
         for mask in masks {
-            values.push(self.row(mask)?);
+            values.push(self.row(rows, mask)?);
         }
-        let types = values.iter().map(|&value| self.dtype(value)).collect::<Result<Vec<_>, _>>()?;
-        let operands = [vec![self.chosen], values].concat();
-        let keys = self.call(&|name| kept(name, rows, experts, &types), operands)?;
-        let results =
-            self.writer.call(self.decompositions, &|name| dispatch(name, rows, choices, experts), vec![keys])?;
-        let [tokens, order, inverse, sizes] = results[..] else { return Err(internal()) };
-        self.sorted = Some(Sorted { tokens, order, inverse, sizes });
-        Ok(())
+        let types = values.iter().map(|&value| rows.dtype(value)).collect::<Result<Vec<_>, _>>()?;
+        let operands = [vec![chosen], values].concat();
+        let keys = rows.call(&|name| kept(name, count, experts, &types), operands)?;
+        rows.sort(keys)
     }
 
     /// One number for each choice, in the order of tokens.
-    fn row(&mut self, n: usize) -> Result<Value, Error> {
+    fn row(&mut self, rows: &mut SortedWriter<'_, '_>, n: usize) -> Result<Value, Error> {
         if let Some(value) = self.rows.get(n).copied().flatten() {
-            return Ok(value);
+            return rows.bring(value);
         }
-        let (found, rows) = (self.found, self.found.rows());
-        let like = |dtype: DType| Spec::new(dtype, [rows]);
+        let (found, count) = (self.found, rows.rows());
+        let like = |dtype: DType| Spec::new(dtype, [count]);
         let value = match found.rows.all.get(n).ok_or_else(internal)? {
-            Row::Picked { value, layout } => self.picked(*value, layout)?,
+            Row::Picked { value, layout } => self.picked(rows, *value, layout)?,
             Row::Number(value) => {
-                let dtype = self.dtype(*value)?;
-                self.writer.repeated(*value, &like(dtype)).ok_or_else(internal)?
+                let dtype = rows.dtype(*value)?;
+                rows.devices.repeated(&mut rows.writer, *value, &like(dtype))?
             }
             Row::IsSlot { place, first } => {
-                let place = self.row(*place)?;
-                let (dtype, slots) = (self.dtype(place)?, found.slots);
-                self.call(&|name| is_slot(name, rows, dtype, *first, slots), vec![place])?
+                let place = self.row(rows, *place)?;
+                let (dtype, slots) = (rows.dtype(place)?, found.slots);
+                rows.call(&|name| is_slot(name, count, dtype, *first, slots), vec![place])?
             }
             Row::Gradient(n) => {
                 let one = found.gradients.get(*n).ok_or_else(internal)?;
-                let (of_tokens, of_slots) = (self.taken(&one.y)?, self.node(one.node)?);
-                let types = [self.dtype(of_tokens)?, self.dtype(of_slots)?, one.dtype];
-                let sizes = [rows, found.size(&one.y.features)];
-                let operands = vec![of_tokens, of_slots, self.sorted()?.inverse];
-                self.call(&|name| sums(name, sizes, types), operands)?
+                let (of_tokens, of_slots) = (rows.taken(&one.y)?, self.node(rows, one.node)?);
+                let (of_slots, summed) = rows.of_device(of_slots)?;
+                let types = [rows.dtype(of_tokens)?, rows.dtype(of_slots)?, one.dtype];
+                let sizes = [count, rows.size(&one.y.features)];
+                let operands = vec![of_tokens, of_slots, rows.inverse()?];
+                let value = rows.call(&|name| sums(name, sizes, types), operands)?;
+                rows.devices.all_reduced(&mut rows.writer, value, &summed, OpKind::Add)?
             }
             Row::Op { op, operands, dtype } => {
-                let operands = operands.iter().map(|&n| self.row(n)).collect::<Result<Vec<_>, _>>()?;
+                let operands = operands.iter().map(|&n| self.row(rows, n)).collect::<Result<Vec<_>, _>>()?;
                 let (kind, attrs) = {
-                    let op = self.writer.func.op(*op);
+                    let op = rows.writer.func.op(*op);
                     (op.kind().ok_or_else(internal)?, op.attrs.clone())
                 };
-                let results = self.writer.op(kind, operands, attrs, vec![tensor_type(&like(*dtype))]);
+                let results = rows.writer.op(kind, operands, attrs, vec![tensor_type(&like(*dtype))]);
                 results.first().copied().ok_or_else(internal)?
             }
             Row::Product { factors, dtype } => {
-                let [a, b] = [self.row(factors[0])?, self.row(factors[1])?];
-                let factors = [self.writer.converted(a, *dtype), self.writer.converted(b, *dtype)];
+                let [a, b] = [self.row(rows, factors[0])?, self.row(rows, factors[1])?];
+                let factors = [rows.writer.converted(a, *dtype), rows.writer.converted(b, *dtype)];
                 let ty = vec![tensor_type(&like(*dtype))];
-                let results = self.writer.op(OpKind::Multiply, factors.to_vec(), Attrs::new(), ty);
+                let results = rows.writer.op(OpKind::Multiply, factors.to_vec(), Attrs::new(), ty);
                 results.first().copied().ok_or_else(internal)?
             }
         };
         if let Some(known) = self.rows.get_mut(n) {
-            *known = Some(value);
+            *known = Some((rows.devices.pass(), value));
         }
         Ok(value)
     }
 
     /// What an array without slots has for each choice.
-    fn picked(&mut self, value: Value, layout: &[Vec<Label>]) -> Result<Value, Error> {
+    fn picked(&mut self, rows: &mut SortedWriter<'_, '_>, value: Value, layout: &Layout) -> Result<Value, Error> {
         let found = self.found;
-        let (axes, rows, experts) = (&found.axes, found.rows(), found.chosen.experts);
-        let layout = layout.to_vec();
+        let (axes, count, experts) = (&found.axes, rows.rows(), found.chosen.experts);
+        let layout = found.unsplit(layout);
         let have = axes.labels.flat(&layout);
-        let expert = axes.labels.leaves(&axes.expert);
+        let expert = axes.labels.leaves(&found.unsplit(&vec![axes.expert.clone()]).concat());
         let has_expert = expert.iter().any(|label| have.contains(label));
-        let mut all = axes.labels.leaves(&[&axes.tokens[..], &axes.choice].concat());
+        let mut all = axes.labels.leaves(&[&axes.tokens.concat()[..], &axes.choice].concat());
         if has_expert {
             all.extend(&expert);
         }
         let present: Vec<Vec<Label>> =
             all.iter().filter(|label| have.contains(label)).map(|&label| vec![label]).collect();
-        let cut = self.writer.entering(&axes.labels, &(value, layout), &present).ok_or_else(internal)?;
+        let cut = rows.entering((value, &layout), &present)?;
         let places: Vec<usize> = (0..all.len()).filter(|&n| have.contains(&all[n])).collect();
-        let dims: Vec<usize> = all.iter().map(|&label| axes.labels.size(label)).collect();
-        let repeated = self.writer.broadcast(cut, &places, dims);
+        let dims: Vec<usize> = all.iter().map(|&label| rows.size(&[label])).collect();
+        let repeated = rows.writer.broadcast(cut, &places, dims);
         if !has_expert {
-            return Ok(self.writer.reshaped(repeated, vec![rows]));
+            return Ok(rows.writer.reshaped(repeated, vec![count]));
         }
-        let wide = self.writer.reshaped(repeated, vec![rows, experts]);
-        let (dtype, chosen) = (self.dtype(value)?, self.chosen);
-        self.call(&|name| pick(name, rows, experts, dtype), vec![wide, chosen])
-    }
-
-    /// The rows of tokens that were chosen for, sorted.
-    fn taken(&mut self, of: &OfTokens) -> Result<Value, Error> {
-        let (found, axes) = (self.found, &self.found.axes);
-        let (tokens, width) = (found.tokens(), found.size(&of.features));
-        if let Some(&taken) = self.taken.get(&(of.value, width)) {
-            return Ok(taken);
-        }
-        let order = [axes.tokens.clone(), of.features.clone()].map(|labels| axes.labels.leaves(&labels));
-        let flat = self.writer.entering(&axes.labels, &(of.value, of.layout.clone()), &order).ok_or_else(internal)?;
-        let (dtype, indices) = (self.dtype(flat)?, self.sorted()?.tokens);
-        let rows = self.call(&|name| take(name, [tokens, found.rows(), width], dtype), vec![flat, indices])?;
-        self.taken.insert((of.value, width), rows);
-        Ok(rows)
-    }
-
-    fn matmul(&mut self, rows: Value, matrix: &Matrix) -> Result<Value, Error> {
-        let (matrices, lies) = match matrix.lies() {
-            Some(lies) => (matrix.value, lies),
-            None => (self.writer.transposed(matrix.value, &matrix.order), Matrices::AsIs),
-        };
-        let attributes = GroupedAttributes { transposed: lies == Matrices::Transposed, ..GroupedAttributes::default() };
-        let operands = vec![rows, matrices, self.sorted()?.sizes];
-        let results = self.writer.composite(self.decompositions, GROUPED_MATMUL, operands, &attributes.to_attrs())?;
-        results.first().copied().ok_or_else(internal)
+        let wide = rows.writer.reshaped(repeated, vec![count, experts]);
+        let (dtype, chosen) = (rows.dtype(value)?, self.chosen(rows)?);
+        rows.call(&|name| pick(name, count, experts, dtype), vec![wide, chosen])
     }
 
     /// What experts have in their slots, as sorted rows.
-    fn node(&mut self, n: usize) -> Result<Value, Error> {
-        if let Some(value) = self.nodes.get(n).copied().flatten() {
-            return Ok(value);
+    fn node(&mut self, rows: &mut SortedWriter<'_, '_>, n: usize) -> Result<Rows, Error> {
+        if let Some(value) = self.nodes.get(n).cloned().flatten() {
+            return rows.brought(&value);
         }
         let found = self.found;
-        let (node, like) = found.nodes.get(n).zip(found.specs.get(n)).ok_or_else(internal)?;
+        let (node, spec) = found.nodes.get(n).zip(found.specs.get(n)).ok_or_else(internal)?;
+        let features = found.axes.features.get(n).ok_or_else(internal)?;
+        let like = Spec::new(spec.dtype, [rows.rows(), rows.size(features)]);
         let value = match node {
             Node::Dispatched { x, mask, is_bit } => {
-                let rows = self.taken(x)?;
-                match is_bit {
+                let taken = rows.taken(x)?;
+                let value = match is_bit {
                     // Rows without a slot are in no group.
-                    true => self.writer.converted(rows, like.dtype),
+                    true => rows.writer.converted(taken, like.dtype),
                     false => {
-                        let (weights, dtype) = (self.row(*mask)?, self.dtype(rows)?);
-                        let (types, order) = ([dtype, self.dtype(weights)?, like.dtype], self.sorted()?.order);
-                        let sizes = [found.rows(), found.size(&x.features)];
-                        self.call(&|name| weigh(name, sizes, types), vec![rows, weights, order])?
+                        let (weights, dtype) = (self.row(rows, *mask)?, rows.dtype(taken)?);
+                        let (types, order) = ([dtype, rows.dtype(weights)?, like.dtype], rows.order()?);
+                        let sizes = [like.dims[0], like.dims[1]];
+                        rows.call(&|name| weigh(name, sizes, types), vec![taken, weights, order])?
                     }
-                }
+                };
+                rows.whole(value)
             }
             Node::Next { node, matrix } => {
-                let rows = self.node(*node)?;
-                self.matmul(rows, matrix)?
+                let of = self.node(rows, *node)?;
+                rows.matmul(of, matrix)?
             }
             Node::Elementwise { op, operands } => {
-                let mut all = Vec::with_capacity(operands.len());
-                for operand in operands {
-                    all.push(match operand {
-                        Operand::Node(node) => self.node(*node)?,
-                        Operand::Number(value) => {
-                            let like = Spec::new(self.dtype(*value)?, like.dims.clone());
-                            self.writer.repeated(*value, &like).ok_or_else(internal)?
-                        }
-                    });
-                }
-                let (kind, attrs) = {
-                    let op = self.writer.func.op(*op);
-                    (op.kind().ok_or_else(internal)?, op.attrs.clone())
-                };
-                let results = self.writer.op(kind, all, attrs, vec![tensor_type(like)]);
-                results.first().copied().ok_or_else(internal)?
+                rows.elementwise(*op, operands, &like, &mut |rows, n| self.node(rows, n))?
             }
         };
         if let Some(known) = self.nodes.get_mut(n) {
-            *known = Some(value);
+            *known = Some(value.clone());
         }
         Ok(value)
     }
 
-    /// What stands for a result.
-    fn replaced(&mut self, one: &Replaced) -> Result<Value, Error> {
+    /// Has something stand for a result.
+    fn replaced(&mut self, rows: &mut SortedWriter<'_, '_>, one: &Replaced) -> Result<(), Error> {
         let (found, axes) = (self.found, &self.found.axes);
         let Chosen { choices, experts, .. } = found.chosen;
-        let (tokens, rows) = (found.tokens(), found.rows());
-        let wanted = spec(self.writer.func, one.result)?;
-        let leaves = |labels: &[Label]| axes.labels.leaves(labels);
-        let (value, order) = match &one.reader {
+        let (tokens, dtype) = (rows.tokens(), rows.dtype(one.result)?);
+        let (leaves, all_tokens) = (|labels: &[Label]| axes.labels.leaves(labels), rows.all_tokens());
+        let (value, order, layout, summed) = match &one.reader {
             Reader::Combine { node, mask, features } => {
-                let (value, weights) = (self.node(*node)?, self.row(*mask)?);
-                let width = found.size(features);
-                let types = [self.dtype(value)?, self.dtype(weights)?, wanted.dtype];
-                let weights = self.writer.reshaped(weights, vec![tokens, choices]);
-                let operands = vec![value, self.sorted()?.inverse, weights];
-                let value = self.call(&|name| combine(name, [tokens, choices, width], types), operands)?;
-                (value, vec![leaves(&axes.tokens), leaves(features)])
+                let of = self.node(rows, *node)?;
+                let ((value, summed), weights) = (rows.of_device(of)?, self.row(rows, *mask)?);
+                let types = [rows.dtype(value)?, rows.dtype(weights)?, dtype];
+                let weights = rows.writer.reshaped(weights, vec![tokens, choices]);
+                let (sizes, inverse) = ([tokens, choices, rows.size(features)], rows.inverse()?);
+                let value = rows.call(&|name| combine(name, sizes, types), vec![value, inverse, weights])?;
+                (value, vec![all_tokens, leaves(features)], one.layout.clone(), summed)
             }
             Reader::OfMatrices { nodes, features } => {
-                let operands = vec![self.node(nodes[0])?, self.node(nodes[1])?, self.sorted()?.sizes];
-                let attributes = GroupedAttributes::default().to_attrs();
-                let decompositions = &mut *self.decompositions;
-                let results = self.writer.composite(decompositions, GROUPED_MATMUL_GRADIENT, operands, &attributes)?;
-                let value = *results.first().ok_or_else(internal)?;
-                (value, vec![leaves(&axes.expert), leaves(&features[0]), leaves(&features[1])])
+                let both = [self.node(rows, nodes[0])?, self.node(rows, nodes[1])?];
+                let (value, summed) = rows.gradient(both)?;
+                let order = vec![leaves(&axes.expert), leaves(&features[0]), leaves(&features[1])];
+                (value, order, one.layout.clone(), summed)
             }
             Reader::OfMask { row } => {
-                let (value, dtype) = (self.row(*row)?, wanted.dtype);
+                let value = self.row(rows, *row)?;
                 let have = axes.labels.flat(&one.layout);
                 let has = |labels: &[Label]| leaves(labels).iter().any(|label| have.contains(label));
+                let (layout, choice) = (found.unsplit(&one.layout), leaves(&axes.choice));
                 if has(&axes.expert) {
                     let has_choice = has(&axes.choice);
                     let sizes = [tokens, choices, experts];
-                    let operands = vec![value, self.chosen];
-                    let value = self.call(&|name| placed(name, sizes, dtype, has_choice), operands)?;
-                    let choice = if has_choice { leaves(&axes.choice) } else { Vec::new() };
-                    (value, vec![leaves(&axes.tokens), choice, leaves(&axes.expert)])
+                    let operands = vec![value, self.chosen(rows)?];
+                    let value = rows.call(&|name| placed(name, sizes, dtype, has_choice), operands)?;
+                    let choice = if has_choice { choice } else { Vec::new() };
+                    let expert = found.unsplit(&vec![axes.expert.clone()]).concat();
+                    (value, vec![all_tokens, choice, expert], layout, Vec::new())
                 } else {
-                    (value, vec![leaves(&axes.tokens), leaves(&axes.choice)])
+                    (value, vec![all_tokens, choice], layout, Vec::new())
                 }
             }
         };
-        debug_assert_eq!(rows, tokens * choices);
-        self.writer.leaving(&axes.labels, value, &order, &one.layout, &wanted).ok_or_else(internal)
+        rows.give((one.result, &layout), (value, &order), &summed)
     }
 }
 
