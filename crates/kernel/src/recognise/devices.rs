@@ -1,9 +1,10 @@
-//! How an attention is split over the devices of a mesh: a kernel runs on one device, so each gets its own sequences and heads.
+//! How an attention, or what else kernels compute, is split over the devices of a mesh: a kernel runs on one device, so each gets its own
+//! part, as sequences and heads, tokens, experts or words of a vocabulary.
 //!
-//! Shardings are propagated to every value as the partitioner would ([`hlo::propagate_values`]), and read along the axes of the attention.
+//! Shardings are propagated to every value as the partitioner would ([`hlo::propagate_values`]), and read along the axes of what is split.
 //! Axes that split positions or features are given to heads or sequences where these divide, as in Ulysses.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use hlo::dims::AxisRef;
 use hlo::sdy::{MeshAttr, MeshRef, TensorSharding};
@@ -19,6 +20,9 @@ pub(super) enum Partitioner {
     Shardy(String),
     Gspmd,
 }
+
+/// Devices that collectives name at most.
+const MAX_DEVICES: i64 = 1 << 16;
 
 /// The devices of a program.
 pub(super) enum Devices {
@@ -156,6 +160,7 @@ impl DeviceMesh {
 
     /// How something else is split: arrays are read in turn, each for the labels that it may split. `None` where no axis does.
     pub(super) fn split_by(&self, labels: &Labels, arrays: &[SplitBy<'_>]) -> Option<Split> {
+        self.mesh.device_count().filter(|&count| count <= MAX_DEVICES)?;
         let mut chosen = Choice { mesh: self, labels, free: Vec::new(), axes: HashMap::new(), left: Vec::new() };
         for array in arrays {
             chosen.free = labels.leaves(array.free);
@@ -319,7 +324,7 @@ impl Split {
     /// Devices that differ along some axes only, by their numbers in the program.
     pub(super) fn groups(&self, axes: &[AxisRef]) -> Vec<Vec<i64>> {
         let count = self.mesh.device_count().unwrap_or(1).max(1);
-        let mut groups: Vec<(Vec<i64>, Vec<i64>)> = Vec::new();
+        let mut groups: BTreeMap<Vec<i64>, Vec<i64>> = BTreeMap::new();
         for device in 0..count {
             let (mut rest, mut key) = (device, Vec::with_capacity(self.mesh.axes.len()));
             for (name, size) in self.mesh.axes.iter().rev() {
@@ -335,12 +340,10 @@ impl Split {
             }
             let number =
                 usize::try_from(device).ok().and_then(|n| self.mesh.device_ids.get(n)).copied().unwrap_or(device);
-            match groups.iter_mut().find(|(of, _)| *of == key) {
-                Some((_, members)) => members.push(number),
-                None => groups.push((key, vec![number])),
-            }
+            key.reverse();
+            groups.entry(key).or_default().push(number);
         }
-        groups.into_iter().map(|(_, members)| members).collect()
+        groups.into_values().collect()
     }
 
     /// The labels as one device has them.

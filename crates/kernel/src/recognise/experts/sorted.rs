@@ -101,8 +101,9 @@ pub(super) fn split(
     (axes, parts): (&RowAxes, &Parts<'_>),
 ) -> Result<Split, String> {
     let labels = &axes.labels;
-    let bytes =
-        |value: Value| static_spec(func.ty(value)).map_or(0, |spec| spec.num_elements() * spec.dtype.size_bytes());
+    let bytes = |value: Value| {
+        static_spec(func.ty(value)).map_or(0, |spec| spec.num_elements().saturating_mul(spec.dtype.size_bytes()))
+    };
     let outer = labels.leaves(&parts.outer);
     let single = |of: &Vec<Label>| match labels.leaves(of)[..] {
         [label] if !outer.contains(&label) => Some(label),
@@ -125,8 +126,8 @@ pub(super) fn split(
     let of_tokens = |free| parts.of_tokens.iter().map(move |(value, layout)| SplitBy { value: *value, layout, free });
     let of_matrices = |free| layouts.iter().map(move |(value, layout)| SplitBy { value: *value, layout, free });
     // An axis that splits both tokens and experts: what is smaller is gathered.
-    let of_all: usize = parts.of_tokens.iter().map(|(value, _)| bytes(*value)).sum();
-    let are_large = layouts.iter().map(|(value, _)| bytes(*value)).sum::<usize>() > of_all;
+    let total = |all: &[(Value, Layout)]| all.iter().map(|(value, _)| bytes(*value)).fold(0, usize::saturating_add);
+    let are_large = total(&layouts) > total(&parts.of_tokens);
     let mut reason = NOT_SPLIT;
     for hidden in [hidden.as_slice(), &[]] {
         let mut arrays: Vec<SplitBy<'_>> = Vec::new();
@@ -435,18 +436,30 @@ impl<'a, 'b> SortedWriter<'a, 'b> {
     }
 }
 
-/// Puts values in place of others, and new ops where they are needed; whether there is an order for them.
+/// Puts values in place of others, and new ops where they are needed. `None` where there is no order for them: all stays as it was.
 pub(super) fn place(
     func: &mut Func,
     region: Region,
     (replaced, new): (HashMap<Value, Value>, Vec<OpId>),
 ) -> Option<()> {
-    for op in &mut func.ops {
-        for operand in &mut op.operands {
-            *operand = replaced.get(operand).copied().unwrap_or(*operand);
+    let mut before: Vec<(usize, usize, Value)> = Vec::new();
+    for (n, op) in func.ops.iter_mut().enumerate() {
+        for (at, operand) in op.operands.iter_mut().enumerate() {
+            if let Some(&other) = replaced.get(operand) {
+                before.push((n, at, std::mem::replace(operand, other)));
+            }
         }
     }
-    let order = sorted(func, region, &new)?;
-    func.regions.get_mut(region.0 as usize)?.ops = order;
-    Some(())
+    match sorted(func, region, &new) {
+        Some(order) => {
+            func.regions.get_mut(region.0 as usize)?.ops = order;
+            Some(())
+        }
+        None => {
+            for (n, at, operand) in before {
+                *func.ops.get_mut(n)?.operands.get_mut(at)? = operand;
+            }
+            None
+        }
+    }
 }

@@ -153,15 +153,14 @@ impl Mixture {
         region: Region,
         decompositions: &mut Decompositions,
     ) -> Result<bool, Error> {
-        let before = func.clone();
         let items: Vec<_> = self.replaced.iter().map(|one| (vec![one.result], self.needs(&one.reader))).collect();
         let passes = passes(func, &items);
         let mut order: Vec<usize> = (0..self.replaced.len()).collect();
         order.sort_by_key(|&n| passes[n]);
         let writer = Writer::new(&mut *func, region);
-        let rows = SortedWriter::new(writer, decompositions, (&self.axes, self.choice.choices), self.split.as_ref());
+        let mut rows =
+            SortedWriter::new(writer, decompositions, (&self.axes, self.choice.choices), self.split.as_ref());
         let mut all = MixtureWriter { mixture: self, values: vec![None; self.nodes.len()] };
-        let mut rows = rows;
         rows.turn_to(0);
         let chosen = all.of_choices(&mut rows, self.choice.chosen)?;
         let keys = rows.writer.converted(chosen, DType::I32);
@@ -171,11 +170,7 @@ impl Mixture {
             all.replaced(&mut rows, &self.replaced[n])?;
         }
         let written = rows.finish()?;
-        let is_placed = place(func, region, written).is_some();
-        if !is_placed {
-            *func = before;
-        }
-        Ok(is_placed)
+        Ok(place(func, region, written).is_some())
     }
 }
 

@@ -148,7 +148,6 @@ impl Capacity {
         region: Region,
         decompositions: &mut Decompositions,
     ) -> Result<bool, Error> {
-        let before = func.clone();
         let items: Vec<_> = self.replaced.iter().map(|one| (vec![one.result], self.needs(&one.reader))).collect();
         let passes = passes(func, &items);
         let mut order: Vec<usize> = (0..self.replaced.len()).collect();
@@ -169,11 +168,7 @@ impl Capacity {
             all.replaced(&mut rows, &self.replaced[n])?;
         }
         let written = rows.finish()?;
-        let is_placed = place(func, region, written).is_some();
-        if !is_placed {
-            *func = before;
-        }
-        Ok(is_placed)
+        Ok(place(func, region, written).is_some())
     }
 }
 
