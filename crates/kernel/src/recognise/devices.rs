@@ -77,8 +77,12 @@ impl DeviceMesh {
                 Ok(Some(DeviceMesh { mesh, partitioner: Partitioner::Gspmd, entry, shardings }))
             }
             (Some(mesh), None) => {
-                if mesh.mesh.device_count().is_none() {
-                    return Err("the mesh has too many devices".into());
+                match mesh.mesh.device_count() {
+                    None => return Err("the mesh has too many devices".into()),
+                    Some(count) if said > 1 && count != said => {
+                        return Err("the mesh does not have one device for each partition".into());
+                    }
+                    Some(_) => {}
                 }
                 let shardings = hlo::propagate_values(module, entry).ok_or_else(too_large)?;
                 let partitioner = Partitioner::Shardy(mesh.name.to_string());

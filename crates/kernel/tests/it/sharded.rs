@@ -100,6 +100,8 @@ fn what_no_axis_splits_stays() {
 fn shardings_that_are_not_understood_are_a_reason() {
     let two = SHARDY.replace("sdy.mesh @mesh = ", "sdy.mesh @other = <[\"all\"=8]>\n  sdy.mesh @mesh = ");
     refused(&two, "the program has several meshes");
+    let fewer = SHARDY.replace("num_partitions = 8", "num_partitions = 7");
+    refused(&fewer, "the mesh does not have one device for each partition");
     let odd = GSPMD.replace("{devices=[2,1,1,4]<=[8] ", "{devices=[2,1,1,4]7,6,5,4,3,2,1,0 ");
     assert_ne!(odd, GSPMD);
     refused(&odd, "the shardings are not those of one mesh in its natural order");
