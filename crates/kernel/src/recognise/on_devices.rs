@@ -26,6 +26,9 @@ fn internal() -> Error {
 /// A pass over the program: what is in a later one may depend on what an earlier one gave.
 pub(super) type Pass = usize;
 
+/// The size of a label, and the axes along it.
+type SizeAndAxes = (usize, Vec<AxisRef>);
+
 /// Where composites are written.
 pub(super) struct OnDevices<'s> {
     split: Option<&'s Split>,
@@ -34,7 +37,7 @@ pub(super) struct OnDevices<'s> {
     passes: Vec<Computation>,
     current: Pass,
     /// By their sizes and the axes along them.
-    entered: HashMap<(Pass, Value, Vec<(usize, Vec<AxisRef>)>), Value>,
+    entered: HashMap<(Pass, Value, Vec<SizeAndAxes>), Value>,
     brought: HashMap<(Pass, Value), Value>,
     replaced: HashMap<Value, Value>,
     channels: i64,

@@ -260,7 +260,7 @@ impl<'a> Walk<'a> {
                 // What is written: experts, columns of the other factor, of this one.
                 let batches = dot.lhs_batching.len();
                 let begin = |of: usize| if of == 0 { batches } else { batches + free(dot, 0, dims[0].len()).len() };
-                let mut order = vec![0; 3];
+                let mut order = [0; 3];
                 *order.get_mut(begin(other))? = 1;
                 for (n, &dim) in free_ours.iter().enumerate() {
                     *order.get_mut(begin(side) + n)? = if dim == expert { 0 } else { 2 };
