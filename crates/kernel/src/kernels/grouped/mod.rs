@@ -117,8 +117,13 @@ impl Tiles {
             |size: usize| (1..=size.min(MOST) / 128).map(|n| 128 * n).filter(move |tile| size.is_multiple_of(*tile));
         let mut best: Option<(f64, Tiles)> = None;
         for rows in std::iter::once(usual).chain(rows) {
-            // The longest first: what is summed in one step waits nowhere.
-            for inner in all(grouped.inner).collect::<Vec<_>>().into_iter().rev() {
+            // Of equals the first is taken. Codes: the longest inner size, whose sums wait nowhere. Others: the widest columns, which
+            // fill the matrix units.
+            let mut inners: Vec<usize> = all(grouped.inner).collect();
+            if grouped.codes != grouped.dtype {
+                inners.reverse();
+            }
+            for inner in inners {
                 for columns in all(grouped.columns) {
                     let tiles = Tiles { rows, inner, columns };
                     let seconds = tiles.seconds(grouped, visits, generation);
