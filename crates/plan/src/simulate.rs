@@ -103,6 +103,8 @@ pub(crate) struct Program<'a> {
     pub(crate) users: Users,
     /// Collectives by the scheduled instruction that holds them.
     pub(crate) collectives: HashMap<InstructionId, Collective>,
+    /// Channels of the transfers that fusions wait for.
+    awaited: HashMap<InstructionId, i64>,
     /// Device of each partition, in the order of the slice.
     devices: &'a [u64],
     trips: HashMap<InstructionId, u64>,
@@ -181,6 +183,7 @@ impl<'a> Program<'a> {
             machine,
             users: module.users(),
             collectives: scheduled_collectives(module, executions),
+            awaited: module.awaited_channels().into_iter().collect(),
             devices,
             trips: executions
                 .loops()
@@ -224,6 +227,9 @@ impl<'a> Program<'a> {
         }
         if self.collectives.contains_key(&at) {
             return self.start(at, pass);
+        }
+        if let Some(&channel) = self.awaited.get(&at) {
+            self.wait_for_channel(at, channel, pass);
         }
         match instruction.opcode() {
             Opcode::While => self.run_loop(at, pass, depth),
@@ -350,13 +356,13 @@ impl<'a> Program<'a> {
         self.devices.get(member as usize).copied().unwrap_or(member)
     }
 
-    /// Where the first group of a collective lies; all groups are alike.
     /// Bytes of HBM that an instruction reads and writes.
     pub(crate) fn hbm_bytes(&self, at: InstructionId) -> f64 {
         let traffic = self.users.traffic(self.module, at);
         traffic.read.hbm + traffic.written.hbm
     }
 
+    /// Where the first group of a collective lies; all groups are alike.
     pub(crate) fn group(&self, collective: &Collective) -> Group {
         let attributes = self.module.instruction(collective.instruction).attributes();
         let all = self.module.num_replicas() * self.module.num_partitions();
@@ -446,6 +452,18 @@ impl<'a> Program<'a> {
                 }
             }
             Origin::Unknown => {}
+        }
+    }
+
+    /// Waits for a transfer that fusions carry.
+    fn wait_for_channel(&self, at: InstructionId, channel: i64, pass: &mut Pass) {
+        let is_on = |start: &InstructionId| {
+            let collective = self.collectives.get(start).map(|found| self.module.instruction(found.instruction));
+            collective.is_some_and(|found| found.attributes().channel_id == Some(channel))
+        };
+        let start = pass.pending.keys().copied().filter(is_on).min();
+        if let Some(pending) = start.and_then(|start| pass.pending.remove(&start)) {
+            pass.wait_for(at, pending);
         }
     }
 

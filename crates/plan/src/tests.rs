@@ -96,6 +96,26 @@ fn waits_are_no_longer_than_transfers() {
     }
 }
 
+/// A gather of `ffn_grad_4` is carried by a matmul. Over slow links the fusion that ends it waits.
+#[test]
+fn a_gather_that_a_matmul_carries_is_waited_for() {
+    let module = load("ffn_grad_4");
+    let done = module.find("async-collective-done").unwrap();
+    let waits = |slower: f64| {
+        let mut machine = Machine::of(&v5e());
+        machine.reach.ici /= slower;
+        let simulation = simulate(&module, &module.executions(), &machine, &[]);
+        simulation
+            .ops
+            .iter()
+            .filter(|op| op.instruction == done && op.bound == Bound::Ici)
+            .map(|op| op.seconds)
+            .sum::<f64>()
+    };
+    let (usual, slow) = (waits(1.0), waits(100.0));
+    assert!(slow > 1e-3 && slow > 20.0 * usual, "{usual} s, {slow} s over slow links");
+}
+
 #[test]
 fn a_faster_machine_is_faster() {
     let module = HloModule::from_any(BIG).unwrap();

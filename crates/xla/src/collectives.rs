@@ -184,7 +184,10 @@ impl HloModule {
             (None, _) => (all, 1),
         };
         let input = self.input_bytes(instruction);
-        let (payload_bytes, sent_bytes) = bytes(kind, input, group_size);
+        let (payload_bytes, sent_bytes) = match between_slices(attributes) {
+            Some((what, slices)) if kind == CollectiveKind::Send => (input, bytes(what, input, slices).1),
+            _ => bytes(kind, input, group_size),
+        };
         Some(Collective {
             kind,
             instruction: id,
@@ -230,21 +233,55 @@ impl HloModule {
         overlaps
     }
 
+    /// Fusions that wait for the end of a transfer which several fusions carry, with its channel.
+    pub fn awaited_channels(&self) -> Vec<(InstructionId, i64)> {
+        let mut awaited = Vec::new();
+        for (id, computation) in self.computations() {
+            if !computation.is_fusion || !self.place(id, Overlap::Synchronous).has_async_done {
+                continue;
+            }
+            let collectives = computation.instructions.iter().map(|&i| self.instruction(i));
+            let mut channels =
+                collectives.filter(|i| i.opcode.is_collective()).filter_map(|i| i.attributes().channel_id);
+            if let Some(channel) = channels.next() {
+                awaited.extend(computation.callers.iter().map(|&caller| (caller, channel)));
+            }
+        }
+        awaited
+    }
+
+    /// Whether a value inside a fusion is that of a transfer which several fusions carry: its bytes are moved beside them.
+    pub(crate) fn is_carried(&self, id: InstructionId) -> bool {
+        let instruction = self.instruction(id);
+        match instruction.opcode {
+            Opcode::CustomCall => CARRIED.contains(&instruction.attributes().custom_call_target.as_str()),
+            ref opcode if opcode.is_collective() => {
+                let place = self.place(instruction.computation, Overlap::Synchronous);
+                !matches!(place.fused_part(instruction), FusedPart::Whole)
+            }
+            _ => false,
+        }
+    }
+
     fn place(&self, id: ComputationId, overlap: Overlap) -> Place {
         let computation = self.computation(id);
         let has = |target: &str| {
             let mut instructions = computation.instructions.iter();
             instructions.any(|&i| self.instruction(i).attributes().custom_call_target == target)
         };
+        let [start, done] = CARRIED;
         Place {
             is_fusion: computation.is_fusion,
-            has_async_start: has("AsyncCollectiveStart"),
-            has_async_done: has("AsyncCollectiveDone"),
+            has_async_start: has(start),
+            has_async_done: has(done),
             ends_in_slice: self.instruction(computation.root).opcode == Opcode::DynamicSlice,
             overlap,
         }
     }
 }
+
+/// Custom calls that begin and end a transfer which several fusions carry.
+const CARRIED: [&str; 2] = ["AsyncCollectiveStart", "AsyncCollectiveDone"];
 
 /// What the computation around a collective says about it.
 struct Place {
@@ -275,6 +312,26 @@ impl Place {
             None => FusedPart::Whole,
         }
     }
+}
+
+/// What the host's runtime does with what it is sent, and between how many slices.
+fn between_slices(attributes: &Attributes) -> Option<(CollectiveKind, u64)> {
+    let value = |name: &str| attributes.frontend_attributes.iter().find(|(known, _)| known == name).map(|(_, v)| &**v);
+    let kind = match value("_xla_megascale_transfer_type")? {
+        "ALL_REDUCE" => CollectiveKind::AllReduce,
+        "ALL_GATHER" => CollectiveKind::AllGather,
+        "REDUCE_SCATTER" => CollectiveKind::ReduceScatter,
+        "ALL_TO_ALL" => CollectiveKind::AllToAll,
+        _ => return None,
+    };
+    // Slices, then the devices of each: `{1,2,3,4}x{0:255}`.
+    let (slices, _) = value("_xla_megascale_target")?.strip_prefix('{')?.split_once("}x{")?;
+    let size = |part: &str| match part.split_once(':') {
+        Some((first, last)) => last.parse::<u64>().ok()?.checked_sub(first.parse().ok()?)?.checked_add(1),
+        None => part.parse::<u64>().ok().map(|_| 1),
+    };
+    let count = slices.split(',').try_fold(0_u64, |sum, part| sum.checked_add(size(part)?))?;
+    (count > 1).then_some((kind, count))
 }
 
 /// Exchange between slices is handed to the host's runtime, which is named in an attribute.

@@ -104,6 +104,28 @@ fn fused_transfers_count_once() {
     assert_eq!(module.collectives(&executions).iter().filter(is_async).count(), 2);
 }
 
+/// A gather that is carried by a matmul and by what begins and ends it: none of them moves its bytes.
+#[test]
+fn carried_transfers_are_no_traffic_of_fusions() {
+    let module = load("ffn_grad_4");
+    let users = module.users();
+    let vmem = |name: &str| {
+        let traffic = users.traffic(&module, module.find(name).unwrap());
+        assert_eq!((traffic.read.hbm, traffic.written.hbm), (0.0, 0.0), "{name}");
+        (traffic.read.vmem, traffic.written.vmem)
+    };
+    let bf16 = |rows: u32, columns: u32| f64::from(rows * columns * 2);
+    let factors = bf16(512, 1024) + bf16(1024, 4096);
+    assert_eq!(vmem("fusion.21"), (factors, 2.0 * bf16(512, 4096)));
+    for (name, channel) in [("async-collective-done", 4), ("async-collective-done.1", 6)] {
+        assert_eq!(vmem(name), (0.0, 0.0));
+        assert!(module.awaited_channels().contains(&(module.find(name).unwrap(), channel)), "{name}");
+    }
+    assert_eq!(vmem("async-collective-start"), (0.0, 0.0));
+    assert_eq!(module.awaited_channels().len(), 2);
+    assert_eq!(load("matmul_tanh").awaited_channels(), []);
+}
+
 #[test]
 fn collectives_in_loops_are_multiplied() {
     let module = load("scan_grad_4");
@@ -334,6 +356,31 @@ mod made_by_hand {
         assert_eq!(fused(vec![given, made], 5).1, cache);
     }
 
+    /// Loops over shards join two by padding each on another side: of what is padded the slice is read.
+    #[test]
+    fn a_slice_of_a_padded_array_reads_as_much_of_the_array() {
+        let array = |dimensions: &[i64], instruction: proto::Instruction| {
+            let shape = proto::Shape { element_type: 11, dimensions: dimensions.to_vec(), ..Default::default() };
+            proto::Instruction { shape: Some(shape), ..instruction }
+        };
+        let parameter = |id: i64| array(&[1, 4096], op(id, "parameter", &[]));
+        let inside = computation(
+            1,
+            vec![
+                parameter(1),
+                array(&[], op(2, "constant", &[])),
+                op(3, "constant", &[]),
+                array(&[2, 4096], op(4, "pad", &[1, 2])),
+                array(&[2, 256], op(5, "dynamic-slice", &[4, 3, 3])),
+            ],
+        );
+        let fusion = calling(&[1], array(&[2, 256], op(12, "fusion", &[11])));
+        let bytes = module(vec![inside, computation(2, vec![parameter(11), fusion])], 2);
+        let module = HloModule::from_hlo_module(&bytes).unwrap();
+        let traffic = module.users().traffic(&module, module.find("fusion.12").unwrap());
+        assert_eq!((traffic.read.hbm, traffic.written.hbm), (256.0 * 4.0, 2.0 * 256.0 * 4.0));
+    }
+
     #[test]
     fn payloads_are_backend_configs() {
         let payload = proto::Payload { source: Some(proto::PayloadSource::Id(0)) };
@@ -350,8 +397,8 @@ mod made_by_hand {
 
     #[test]
     fn exchange_between_slices() {
-        let send = |handler: &str| {
-            let map = [("_xla_host_transfer_handler_name".to_owned(), handler.to_owned())].into();
+        let send = |said: &[(&str, &str)]| {
+            let map = said.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
             let send = proto::Instruction {
                 is_host_transfer: true,
                 frontend_attributes: Some(proto::FrontendAttributes { map }),
@@ -362,8 +409,22 @@ mod made_by_hand {
             let collectives = module.collectives(&module.executions());
             (collectives[0].link, collectives[0].sent_bytes)
         };
-        assert_eq!(send("xla_megascale_runtime"), (Link::DataCenter, 4));
-        assert_eq!(send("other"), (Link::Host, 4));
+        let by = |handler| ("_xla_host_transfer_handler_name", handler);
+        assert_eq!(send(&[by("xla_megascale_runtime")]), (Link::DataCenter, 4));
+        assert_eq!(send(&[by("other")]), (Link::Host, 4));
+        // A sum over n slices takes 2 (n - 1) / n of what is summed through the network of each device.
+        let exchange = |kind, target| {
+            let (kind, target) = (("_xla_megascale_transfer_type", kind), ("_xla_megascale_target", target));
+            send(&[by("xla_megascale_runtime"), kind, target]).1
+        };
+        assert_eq!(exchange("ALL_REDUCE", "{1,2}x{0:255}"), 4);
+        assert_eq!(exchange("ALL_REDUCE", "{1,2,3,4}x{0:255}"), 6);
+        assert_eq!(exchange("ALL_GATHER", "{1:4}x{0:255}"), 12);
+        assert_eq!(exchange("REDUCE_SCATTER", "{1,2:4}x{0}"), 3);
+        for target in ["", "{}x{}", "{1}x{0}", "{2:1}x{0}", "{0:18446744073709551615}x{0}", "{a}x{0}", "1,2,3"] {
+            assert_eq!(exchange("ALL_REDUCE", target), 4, "{target}");
+        }
+        assert_eq!(exchange("ONE_TO_ONE", "{1,2,3,4}x{0:255}"), 4);
     }
 
     #[test]

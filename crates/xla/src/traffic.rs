@@ -186,6 +186,9 @@ impl Users {
                     share * through()
                 }
                 Opcode::DynamicUpdateSlice if is_first_operand_only => 0.0,
+                // What a fusion passes on it does not look at, nor at what a transfer beside it moves.
+                Opcode::Tuple if instruction.opcode == Opcode::Parameter => 0.0,
+                _ if module.is_carried(user) => 0.0,
                 Opcode::Scatter if is_scattered_only(by, value) && self.is_result(module, user) => {
                     let array = by.operands.iter().position(|&o| o == value).unwrap_or(0);
                     updated_bytes(module, by, array) as f64 / instruction.shape.padded_byte_size().max(1) as f64
@@ -228,6 +231,9 @@ impl Users {
             return written.add(instruction.shape.memory_space(), bytes);
         }
         let result = module.instruction(root);
+        if module.is_carried(root) {
+            return;
+        }
         if result.opcode == Opcode::Scatter && is_in_place(module, root, &[]) {
             for (array, part) in instruction.shape.tuple_shapes().iter().enumerate() {
                 written.add(part.memory_space(), updated_bytes(module, result, array).min(part.padded_byte_size()));
@@ -274,7 +280,8 @@ fn keeps_elements(opcode: &Opcode) -> bool {
         ),
         _ => false,
     };
-    is_followed || matches!(opcode, Bitcast | Broadcast | Copy | Reshape | Transpose)
+    // Of what is padded as much is needed as of the padded: loops over shards join two of them by padding each.
+    is_followed || matches!(opcode, Bitcast | Broadcast | Copy | Pad | Reshape | Transpose)
 }
 
 /// Bytes a fusion root really writes: only the update where it updates a buffer in place, nothing where it passes a
@@ -299,6 +306,7 @@ fn produced(module: &HloModule, mut at: InstructionId) -> u64 {
                     None => return 0,
                 }
             }
+            _ if module.is_carried(at) => return 0,
             (Opcode::Bitcast, [operand]) => *operand,
             (Opcode::Copy, [operand]) if !entered.is_empty() => *operand,
             (Opcode::Fusion, operands) => {
