@@ -96,8 +96,9 @@ impl Plan {
         let q = writer.entering(&local.labels, side(Side::Queries)?, &self.q_order).ok_or_else(internal)?;
         let k = writer.entering(&local.labels, side(Side::Keys)?, &self.kv_order).ok_or_else(internal)?;
         let v = writer.entering(&local.labels, side(Side::Values)?, &self.v_order).ok_or_else(internal)?;
-        let q = writer.lengthened(q, attention.q_len);
-        let (k, v) = (writer.lengthened(k, attention.kv_len), writer.lengthened(v, attention.kv_len));
+        let q = writer.enlarged(q, [attention.q_len, attention.depth]);
+        let of_keys = [attention.kv_len, attention.depth];
+        let (k, v) = (writer.enlarged(k, of_keys), writer.enlarged(v, of_keys));
         let conditions = &local.conditions;
         let mut others =
             operands(writer, decompositions, (&local.labels, conditions), (attention, &self.mask_order), *lengths)?;
@@ -137,7 +138,7 @@ impl Plan {
         let gradient = local.sides.get(&Side::Gradient).ok_or_else(internal)?;
         let gradient = writer.entering(&local.labels, gradient, &self.out_order).ok_or_else(internal)?;
         let gradient = writer.converted(gradient, self.attention.dtype);
-        let gradient = writer.lengthened(gradient, self.attention.q_len);
+        let gradient = writer.enlarged(gradient, [self.attention.q_len, self.attention.depth]);
         let Arrays { q, k, v, others } = arrays;
         let all = [vec![*q, *k, *v, out, logsumexp, gradient], others.clone()].concat();
         let results = writer.composite(decompositions, FLASH_BACKWARD, all, &self.attributes())?;
@@ -158,8 +159,8 @@ impl Plan {
         given: &Given,
         (value, layout, like): (Value, &Layout, &Spec),
     ) -> Result<Value, Error> {
-        let (order, length) = self.order(given.part);
-        let real = writer.shortened(value, length);
+        let (order, sizes) = self.order(given.part);
+        let real = writer.reduced(value, sizes);
         writer.leaving(labels, real, order, layout, like).ok_or_else(internal)
     }
 

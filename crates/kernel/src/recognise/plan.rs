@@ -28,6 +28,8 @@ pub(super) struct Plan {
     pub(super) out_order: Order,
     /// Queries and keys before they were padded.
     pub(super) lengths: (usize, usize),
+    /// Features of a query and of a value; the kernel has the larger of both for either.
+    pub(super) depths: (usize, usize),
     /// The op before which the forward pass goes.
     pub(super) forward: OpId,
     /// The op before which the backward pass goes, where there is one.
@@ -42,13 +44,14 @@ impl Plan {
         self.backward.is_some()
     }
 
-    /// Axes and real length of a result.
-    pub(super) fn order(&self, part: Part) -> (&Order, usize) {
+    /// Axes of a result, and its positions and features before they were padded.
+    pub(super) fn order(&self, part: Part) -> (&Order, [usize; 2]) {
+        let ((queries, keys), (of_query, of_value)) = (self.lengths, self.depths);
         match part {
-            Part::Output => (&self.out_order, self.lengths.0),
-            Part::OfQueries => (&self.q_order, self.lengths.0),
-            Part::OfKeys => (&self.kv_order, self.lengths.1),
-            Part::OfValues => (&self.v_order, self.lengths.1),
+            Part::Output => (&self.out_order, [queries, of_value]),
+            Part::OfQueries => (&self.q_order, [queries, of_query]),
+            Part::OfKeys => (&self.kv_order, [keys, of_query]),
+            Part::OfValues => (&self.v_order, [keys, of_value]),
         }
     }
 
@@ -79,11 +82,15 @@ impl Plan {
             (Causality::Causal, Some(window)) => format!("window of {window}"),
         };
         let others = self.conditions.describe();
+        let depth = match self.depths {
+            (of_query, of_value) if of_query == of_value => of_query.to_string(),
+            (of_query, of_value) => format!("{of_query} (values {of_value})"),
+        };
         let devices =
             self.split.as_ref().map_or_else(String::new, |split| format!(", on each device of {}", split.describe()));
         format!(
-            "{} × {} heads ({} KV), {} queries, {} keys, depth {}, {}, {mask}{others}{devices}",
-            a.batch, a.q_heads, a.kv_heads, self.lengths.0, self.lengths.1, a.depth, a.dtype
+            "{} × {} heads ({} KV), {} queries, {} keys, depth {depth}, {}, {mask}{others}{devices}",
+            a.batch, a.q_heads, a.kv_heads, self.lengths.0, self.lengths.1, a.dtype
         )
     }
 }
@@ -122,9 +129,7 @@ pub(super) fn plan(
     let labels = &site.labels;
     let (keys, depth, columns) = (labels.leaves(&site.keys), labels.leaves(&site.depth), labels.leaves(&site.columns));
     let size = |of: &[Label]| of.iter().map(|&label| labels.size(label)).product::<usize>();
-    if size(&depth) != size(&columns) {
-        return Err("heads of keys and values differ in size".into());
-    }
+    let depths = (size(&depth), size(&columns));
     let (causality, window) = match found.seen {
         Visible::All => (Causality::Full, None),
         Visible::Causal { window } => (Causality::Causal, window),
@@ -142,7 +147,7 @@ pub(super) fn plan(
         kv_heads: size(&heads),
         q_len,
         kv_len,
-        depth: size(&depth),
+        depth: depths.0.max(depths.1),
         dtype,
         scale: site.scale as f32,
         causality,
@@ -169,6 +174,7 @@ pub(super) fn plan(
         v_order: [rest.clone(), heads, keys, columns.clone()],
         out_order: [rest, q_heads, rows, columns],
         lengths,
+        depths,
         forward: ops.order[forward],
         backward: backward.map(|backward| ops.order[backward]),
         split,

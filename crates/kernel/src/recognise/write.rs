@@ -14,8 +14,9 @@ use crate::call::{static_spec, tensor_type};
 use crate::error::Error;
 use crate::kernels;
 
-/// The axis of positions in arrays of the kernel.
+/// The axes of positions and of features in arrays of the kernel.
 const POSITIONS: usize = 2;
+const FEATURES: usize = 3;
 
 /// The four axes of an array of the kernel, outermost labels first.
 pub(super) type Order = [Vec<Label>; 4];
@@ -160,10 +161,13 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// An array with zeros behind the positions it has.
-    pub(super) fn lengthened(&mut self, value: Value, length: usize) -> Value {
-        let have = static_spec(self.func.ty(value)).and_then(|spec| spec.dims.get(POSITIONS).copied());
-        self.padded(value, POSITIONS, (0, length.saturating_sub(have.unwrap_or(length))), 0)
+    /// An array of the kernel with zeros behind the positions and features it has.
+    pub(super) fn enlarged(&mut self, value: Value, [length, depth]: [usize; 2]) -> Value {
+        let dims = static_spec(self.func.ty(value)).map_or_else(Vec::new, |spec| spec.dims);
+        [(POSITIONS, length), (FEATURES, depth)].into_iter().fold(value, |value, (axis, size)| {
+            let more = dims.get(axis).map_or(0, |&have| size.saturating_sub(have));
+            self.padded(value, axis, (0, more), 0)
+        })
     }
 
     /// An array with a small number before and behind what it has along an axis.
@@ -193,9 +197,10 @@ impl<'a> Writer<'a> {
         results.first().copied().unwrap_or(value)
     }
 
-    /// The first positions of an array.
-    pub(super) fn shortened(&mut self, value: Value, length: usize) -> Value {
-        self.cut(value, POSITIONS, 0..length)
+    /// The first positions and features of an array of the kernel.
+    pub(super) fn reduced(&mut self, value: Value, [length, depth]: [usize; 2]) -> Value {
+        let value = self.cut(value, POSITIONS, 0..length);
+        self.cut(value, FEATURES, 0..depth)
     }
 
     /// A range of an axis.

@@ -7,6 +7,8 @@ use kernel::{Recognised, recognise};
 const GQA: &str = include_str!("../data/recognise/gqa.mlir");
 /// Matmul, `jnp.where` with `jnp.tril`, `jax.nn.softmax`, matmul, behind one projection, and its gradients.
 const PLAIN: &str = include_str!("../data/recognise/plain.mlir");
+/// Multi-head latent attention as DeepSeek has it: rotary features of keys that all heads share, values of fewer features.
+const MLA: &str = include_str!("../data/recognise/mla.mlir");
 
 fn read(text: &str) -> Recognised {
     let module = hlo::verify(hlo::read(text.as_bytes()).unwrap()).unwrap();
@@ -42,6 +44,9 @@ fn attention_and_its_gradients_are_found() {
     check(PLAIN, (1, 1), "");
     let gqa = read(GQA);
     assert_eq!(gqa.found[0].description, "1 × 4 heads (2 KV), 256 queries, 256 keys, depth 64, bf16, causal");
+    check(MLA, (1, 1), "");
+    let mla = "1 × 2 heads (2 KV), 128 queries, 128 keys, depth 48 (values 32), bf16, causal";
+    assert_eq!(read(MLA).found[0].description, mla);
     let plain = read(PLAIN);
     assert_eq!(plain.found[0].description, "1 × 4 heads (4 KV), 256 queries, 256 keys, depth 64, bf16, causal");
 }
