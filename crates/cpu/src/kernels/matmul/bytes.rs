@@ -24,9 +24,6 @@ const QUAD: usize = 4;
 const PIECE: usize = 512;
 /// The same for VNNI, whose panel comes from L2: sums of four bytes a byte are better stored once than a panel is near.
 const VNNI_PIECE: usize = 1024;
-/// Groups of four steps with which a few rows of the result are brought near.
-const RUN_QUADS: usize = 8;
-const NEAR_ROWS: usize = 2;
 
 /// Sums of VNNI: whether the bytes of each factor are signed.
 pub(super) struct Vnni<const LEFT_SIGNED: bool, const RIGHT_SIGNED: bool>;
@@ -114,17 +111,14 @@ impl<const LEFT_SIGNED: bool, const RIGHT_SIGNED: bool> Kernel for Vnni<LEFT_SIG
                 }
             }
             let mut sums = [first; M];
-            let (mut run, mut near) = (0, 0);
-            while run < b.quads {
-                let end = (run + RUN_QUADS).min(b.quads);
-                b.bring_near(&mut near, M);
-                for quad in run..end {
+            macro_rules! quad {
+                ($quad:expr) => {
                     // SAFETY: both panels have this many groups of four steps.
                     unsafe {
-                        let at = b.right.add(quad * WIDE_COLS * QUAD);
+                        let at = b.right.add($quad * WIDE_COLS * QUAD);
                         let right = [_mm512_loadu_si512(at.cast()), _mm512_loadu_si512(at.add(64).cast())];
                         for i in 0..M {
-                            let at = b.left.add((quad * VNNI_ROWS + i) * QUAD);
+                            let at = b.left.add(($quad * VNNI_ROWS + i) * QUAD);
                             let left = _mm512_set1_epi32(at.cast::<i32>().read_unaligned());
                             for v in 0..2 {
                                 sums[i][v] = if RIGHT {
@@ -135,8 +129,20 @@ impl<const LEFT_SIGNED: bool, const RIGHT_SIGNED: bool> Kernel for Vnni<LEFT_SIG
                             }
                         }
                     }
-                }
-                run = end;
+                };
+            }
+            // The rows of the result are brought near one by one: all at once would take every line buffer from the factors.
+            // Two loops, not one loop of short runs: a core does not foresee where each run ends.
+            let while_near = M.min(b.quads);
+            let mut near = b.sum;
+            for quad in 0..while_near {
+                near_line(near.cast());
+                near_line(near.wrapping_add(16).cast());
+                near = near.wrapping_offset(b.sum_row);
+                quad!(quad);
+            }
+            for quad in while_near..b.quads {
+                quad!(quad);
             }
             store_512!(sums, b);
         }
@@ -378,17 +384,6 @@ impl<L: Copy> Bytes<L> {
             start: b.start,
             cols: b.cols,
         }
-    }
-
-    /// Brings the next few rows of the result near: all at once would take every line buffer from the factors.
-    #[inline(always)]
-    fn bring_near(&self, rows: &mut usize, height: usize) {
-        for row in *rows..(*rows + NEAR_ROWS).min(height) {
-            let at = self.sum.wrapping_offset(row as isize * self.sum_row);
-            near_line(at.cast());
-            near_line(at.wrapping_add(16).cast());
-        }
-        *rows += NEAR_ROWS;
     }
 }
 
