@@ -158,6 +158,7 @@ fn flash_kernel(
         depth: 128,
         dtype: DType::BF16,
         scale: 0.088,
+        soft_cap: None,
         causality: Causality::Causal,
         window: None,
         segments: Segments::One,

@@ -79,6 +79,8 @@ pub struct FlashAttributes {
     pub window: Option<usize>,
     /// Factor of the scores before the softmax.
     pub scale: f32,
+    /// Scaled scores become `cap * tanh(scores / cap)`, before masks.
+    pub soft_cap: Option<f32>,
     /// The share of pairs in blocks that a mask does not hide in whole, where that is known: what a call is said to cost.
     pub density: Option<f32>,
 }
@@ -92,19 +94,23 @@ impl FlashAttributes {
             attrs.set("window", Attr::i64(window as i64));
         }
         attrs.set("scale", float(self.scale));
+        if let Some(cap) = self.soft_cap {
+            attrs.set("soft_cap", float(cap));
+        }
         if let Some(density) = self.density {
             attrs.set("density", float(density));
         }
         attrs
     }
 
-    /// Those a composite has; what is not written is not causal and not scaled.
+    /// Those a composite has; what is not written is not causal, not scaled and not capped.
     pub fn of(attrs: &Attrs) -> FlashAttributes {
         let causal = is_set(attrs, "causal");
         FlashAttributes {
             causal,
             window: size(attrs, "window"),
             scale: float_of(attrs, "scale").unwrap_or(1.0),
+            soft_cap: float_of(attrs, "soft_cap"),
             density: float_of(attrs, "density"),
         }
     }
@@ -282,10 +288,10 @@ mod tests {
     #[test]
     fn attributes_are_read_as_they_are_written() {
         for (window, density) in [(None, None), (Some(7), Some(0.25))] {
-            let flash = FlashAttributes { causal: true, window, scale: 0.125, density };
+            let flash = FlashAttributes { causal: true, window, scale: 0.125, soft_cap: density, density };
             assert_eq!(FlashAttributes::of(&flash.to_attrs()), flash);
         }
-        let full = FlashAttributes { causal: false, window: None, scale: 1.0, density: None };
+        let full = FlashAttributes { causal: false, window: None, scale: 1.0, soft_cap: None, density: None };
         assert_eq!(FlashAttributes::of(&Attrs::new()), full);
         assert_eq!(FlashAttributes::of(&full.to_attrs()), full);
         for (window, chunk, soft_cap) in [(None, None, None), (Some(9), None, Some(30.0)), (None, Some(8), None)] {

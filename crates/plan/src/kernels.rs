@@ -1,6 +1,6 @@
 //! Custom kernels, which the compiler does not price: their work from their names and operands.
 
-use xla::{HloModule, InstructionId, Opcode, PrimitiveType, Shape};
+use xla::{HloModule, InstructionId, KernelCost, Opcode, PrimitiveType, Shape};
 
 use crate::grouped::grouped_matmul;
 use crate::kernel_work::{KernelOrder, KernelWork, LOSS, OPS_PER_CODE};
@@ -12,6 +12,8 @@ use crate::work::Matmul;
 const FORWARD_OPS_PER_SCORE: f64 = 5.0;
 /// The same on the way back: subtraction, the gradient's subtraction and multiplication, conversions of both.
 const BACKWARD_OPS_PER_SCORE: f64 = 6.0;
+/// Those of a soft cap: multiplications before and after its `tanh`, and the slope on the way back.
+const CAP_OPS_PER_SCORE: f64 = 3.0;
 /// Simple vector operations for each logit of the loss, beside the exponential: subtraction, maximum or multiplication, where the label
 /// is, sums.
 const OPS_PER_LOGIT: f64 = 7.0;
@@ -131,11 +133,14 @@ fn attention(module: &HloModule, id: InstructionId, matmuls: u32) -> Option<Kern
     let by_depth = matmuls / 2;
     let list = (0..matmuls).map(|n| if n < by_depth { one(depth, columns) } else { one(columns, depth) });
     let ops = if matmuls == 2 { FORWARD_OPS_PER_SCORE } else { BACKWARD_OPS_PER_SCORE };
+    // Our kernels state exponentials and, with a soft cap, a `tanh` for each score.
+    let functions = stated_functions(module, id, f64::from(2 * matmuls) * depth as f64).unwrap_or(1.0);
+    let ops = ops + (functions - 1.0) * CAP_OPS_PER_SCORE;
     Some(KernelWork {
         family: "attention",
         matmuls: list.collect(),
         vector_ops: scores * ops,
-        transcendentals: scores,
+        transcendentals: scores * functions,
         converted: Vec::new(),
         reach: 1.0,
         hbm_bytes: 0.0,
@@ -181,11 +186,23 @@ fn visible(module: &HloModule, operands: &[InstructionId], rows: u64, columns: u
 /// Share of all operations that one of our own attention kernels states: it counts what its mask and window leave. Others may state
 /// what they would compute without a mask.
 fn stated_share(module: &HloModule, id: InstructionId, all_flops: f64) -> Option<f64> {
+    let share = own_cost(module, id)?.flops as f64 / all_flops;
+    (share > 0.0 && share <= 1.0).then_some(share)
+}
+
+/// What one of our own attention kernels is said to cost.
+fn own_cost(module: &HloModule, id: InstructionId) -> Option<KernelCost> {
     let instruction = module.instruction(id);
     let is_ours =
         ["flash_attention_fwd", "flash_attention_bwd"].iter().any(|name| instruction.name().starts_with(name));
-    let share = instruction.kernel_cost().filter(|_| is_ours)?.flops as f64 / all_flops;
-    (share > 0.0 && share <= 1.0).then_some(share)
+    instruction.kernel_cost().filter(|_| is_ours)
+}
+
+/// Exponentials and the like that one of our own attention kernels states for each score: 1, with a soft cap 2.
+fn stated_functions(module: &HloModule, id: InstructionId, flops_of_score: f64) -> Option<f64> {
+    let cost = own_cost(module, id)?;
+    let functions = cost.transcendentals as f64 * flops_of_score / cost.flops as f64;
+    functions.is_finite().then(|| functions.clamp(1.0, 2.0))
 }
 
 /// Half of the scores.

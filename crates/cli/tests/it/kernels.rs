@@ -34,6 +34,7 @@ fn attention(segments: Segments) -> FlashAttention {
         depth: 128,
         dtype: DType::BF16,
         scale: 0.125,
+        soft_cap: None,
         causality: Causality::Causal,
         window: Some(300),
         segments,
@@ -52,6 +53,12 @@ fn masked(name: &str) -> Option<FlashAttention> {
     };
     let segments = if mask.dtype == DType::BF16 { Segments::Packed } else { Segments::One };
     Some(FlashAttention { mask: Some(mask), ..attention(segments) })
+}
+
+/// Attention with a soft cap, by the name of its decomposition.
+fn capped(name: &str) -> Option<FlashAttention> {
+    let capped = FlashAttention { soft_cap: Some(1.5), ..attention(Segments::One) };
+    matches!(name, "fwd_cap" | "bwd_cap").then_some(capped)
 }
 
 const GROUPED: Grouped = Grouped {
@@ -152,6 +159,10 @@ fn cases() -> Vec<Case> {
         add(composites::FLASH, masked, flash::decomposition(&a, plain));
         add(composites::FLASH_BACKWARD, masked, flash::decomposition_of_gradient(&a, gradient));
     }
+    let a = capped("fwd_cap").unwrap();
+    let with_cap = format!("{masked}, soft_cap = 1.5 : f32");
+    add(composites::FLASH, &with_cap, flash::decomposition(&a, "fwd_cap"));
+    add(composites::FLASH_BACKWARD, &with_cap, flash::decomposition_of_gradient(&a, "bwd_cap"));
     let full = FlashAttention { causality: Causality::Full, window: None, depth: 64, ..attention(Segments::One) };
     add(composites::FLASH, "scale = 0.125 : f32", flash::decomposition(&full, "full"));
     let norm = FusedNorm::new(FusedNormKind::Rms, [256, 512], DType::BF16, DType::F32, 1e-6);
@@ -337,7 +348,8 @@ fn kernels_give_what_their_decompositions_give() {
         let forward = match case.name {
             composites::FLASH_BACKWARD => {
                 let segments = if operands.len() > 6 { Segments::Packed } else { Segments::One };
-                let attention = masked(&case.plain.name).unwrap_or_else(|| attention(segments));
+                let name = &case.plain.name;
+                let attention = masked(name).or_else(|| capped(name)).unwrap_or_else(|| attention(segments));
                 let plain = flash::decomposition(&attention, "forward").unwrap();
                 let given = [&operands[..3], &operands[6..]].concat();
                 Some((3, run(&plain, &given)))

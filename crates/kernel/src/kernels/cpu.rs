@@ -19,10 +19,13 @@ pub(crate) fn by_name(name: &str) -> Option<MakeFunction> {
 fn attention(request: &Request<'_>, name: &str) -> Result<Func, Error> {
     let [batch, heads, queries, depth] = request.dims(KERNEL, 0)?;
     let [_, kv_heads, keys, _] = request.dims(KERNEL, 1)?;
-    let FlashAttributes { causal, window, scale, .. } = FlashAttributes::of(request.attributes);
+    let FlashAttributes { causal, window, scale, soft_cap, .. } = FlashAttributes::of(request.attributes);
     let refused = |message: &str| Err(Error::Shape { kernel: KERNEL, message: message.to_owned() });
     if request.operands.len() != 3 {
         return refused("packed sequences or a mask");
+    }
+    if soft_cap.is_some() {
+        return refused("a soft cap");
     }
     if kv_heads == 0 || heads % kv_heads != 0 || keys < queries {
         return refused("sizes that do not go together");

@@ -5,10 +5,11 @@
 
 use hlo::{Definition, Func, Keyword, Op, OpKind, Value};
 
+use super::facts::Applied;
 use super::layout::{Label, Labels, Layout};
 use super::mask::{BIAS, Evaluator, MaskForm, MaskOf, Visible, visible, visible_blocks};
 use super::ops::{is_constraint, unpermuted};
-use super::site::{Applied, Site};
+use super::site::Site;
 use crate::call::static_spec;
 use crate::kernels::flash::BLIND_BELOW;
 

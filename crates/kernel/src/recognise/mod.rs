@@ -7,6 +7,7 @@
 mod conditions;
 mod devices;
 mod experts;
+mod facts;
 mod layout;
 mod lookups;
 mod loss;

@@ -44,7 +44,7 @@ impl Plan {
         let a = &self.attention;
         let causal = a.causality == Causality::Causal;
         let density = a.mask.and_then(|mask| mask.density);
-        FlashAttributes { causal, window: a.window, scale: a.scale, density }.to_attrs()
+        FlashAttributes { causal, window: a.window, scale: a.scale, soft_cap: a.soft_cap, density }.to_attrs()
     }
 
     fn given(&self, pass: Pass) -> impl Iterator<Item = &Given> {

@@ -81,6 +81,7 @@ impl Plan {
             (Causality::Causal, None) => "causal".to_owned(),
             (Causality::Causal, Some(window)) => format!("window of {window}"),
         };
+        let cap = a.soft_cap.map_or_else(String::new, |cap| format!(", soft cap {cap}"));
         let others = self.conditions.describe();
         let depth = match self.depths {
             (of_query, of_value) if of_query == of_value => of_query.to_string(),
@@ -89,7 +90,7 @@ impl Plan {
         let devices =
             self.split.as_ref().map_or_else(String::new, |split| format!(", on each device of {}", split.describe()));
         format!(
-            "{} × {} heads ({} KV), {} queries, {} keys, depth {depth}, {}, {mask}{others}{devices}",
+            "{} × {} heads ({} KV), {} queries, {} keys, depth {depth}, {}, {mask}{cap}{others}{devices}",
             a.batch, a.q_heads, a.kv_heads, self.lengths.0, self.lengths.1, a.dtype
         )
     }
@@ -150,6 +151,7 @@ pub(super) fn plan(
         depth: depths.0.max(depths.1),
         dtype,
         scale: site.scale as f32,
+        soft_cap: site.soft_cap.map(|cap| cap as f32),
         causality,
         window,
         segments,

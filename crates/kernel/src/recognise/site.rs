@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use hlo::dims::DotDims;
 use hlo::{Attr, Definition, Keyword, Op, OpKind, Value};
 
+use super::facts::{Applied, Fact, Known, Score};
 use super::layout::{Label, Labels, Layout};
 use super::mask::{Evaluator, LOW, MaskForm};
 use super::ops::{Numbers, Ops, free, free_dims, is_constraint, permuted, pick, reducer, result_layout, unpermuted};
@@ -34,43 +35,6 @@ pub(super) enum Part {
     OfValues,
 }
 
-/// A mask as it is applied.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Applied {
-    pub(super) value: Value,
-    pub(super) form: MaskForm,
-    pub(super) layout: Layout,
-    /// What masked scores become, where the mask selects.
-    pub(super) low: Option<f64>,
-}
-
-#[derive(Clone, Debug)]
-enum Fact {
-    Score(Score),
-    /// The largest score of a query.
-    Largest(Value),
-    /// Whether the largest score of a query is finite.
-    IsFinite(Value),
-    Shifted,
-    Sum(Polynomial),
-    /// Whether the sum of a query's exponentials is zero.
-    IsEmpty,
-}
-
-#[derive(Clone, Debug)]
-struct Score {
-    scale: f64,
-    masks: Vec<Applied>,
-    /// The value that last changed it.
-    of: Value,
-}
-
-#[derive(Clone, Debug)]
-struct Known {
-    fact: Fact,
-    layout: Layout,
-}
-
 /// A matmul that is one of an attention's results.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
@@ -91,6 +55,7 @@ pub(super) struct Site {
     /// Columns of values.
     pub(super) columns: Vec<Label>,
     pub(super) scale: f64,
+    pub(super) soft_cap: Option<f64>,
     pub(super) masks: Vec<Applied>,
     pub(super) given: Vec<Given>,
     /// Positions of the matmuls of the backward pass.
@@ -164,7 +129,7 @@ impl<'a> Walk<'a> {
         }
         let layout = result_layout(dot, &left, &right);
         let result = op.first_result;
-        let score = Score { scale: 1.0, masks: Vec::new(), of: result };
+        let score = Score { scale: 1.0, before_tanh: None, masks: Vec::new(), of: result };
         let known = HashMap::from([(result, Known { fact: Fact::Score(score), layout })]);
         Some(Walk {
             ops,
@@ -199,7 +164,8 @@ impl<'a> Walk<'a> {
             }
             self.ops.is_read_by(value, &self.understood, "scores or weights")?;
         }
-        if !(score.scale.is_finite() && score.scale > 0.0) {
+        let is_positive = |scale: f64| scale.is_finite() && scale > 0.0;
+        if !is_positive(score.scale) || !is_positive(score.whole_scale()) {
             return Err(Some("the scale of the scores is not positive".into()));
         }
         let parts = |part: Part| self.given.iter().filter(|given| given.part == part).count();
@@ -215,7 +181,8 @@ impl<'a> Walk<'a> {
             keys: self.keys,
             depth: self.depth,
             columns: self.columns,
-            scale: score.scale,
+            scale: score.whole_scale(),
+            soft_cap: score.before_tanh.map(|_| score.scale),
             masks: score.masks,
             given: self.given,
             gradient_matmuls: self.gradient_matmuls,
@@ -235,6 +202,11 @@ impl<'a> Walk<'a> {
             OpKind::Reduce => self.reduced(op)?,
             OpKind::Select => self.selected(op)?,
             OpKind::Exponential => self.exponential(op)?,
+            OpKind::Tanh => {
+                let known = self.known.get(op.operands.first()?)?.clone();
+                let Fact::Score(score) = known.fact else { return None };
+                Known { fact: Fact::Score(score.through_tanh(op.first_result)?), layout: known.layout }
+            }
             OpKind::IsFinite => {
                 let known = self.known.get(op.operands.first()?)?.clone();
                 let Fact::Largest(of) = known.fact else { return None };
@@ -497,6 +469,16 @@ impl<'a> Walk<'a> {
         }
         let (layout, result) = (a.layout, op.first_result);
         let fact = match (kind, a.fact, b.fact) {
+            // The gradient of a soft cap.
+            (_, a, b) if a.is_in_gradient_of_tanh(&b) => {
+                let (a, b) = (a.of_tanh()?, b.of_tanh()?);
+                Fact::Sum(match kind {
+                    OpKind::Multiply => a.times(&b)?,
+                    OpKind::Add => a.plus(&b)?,
+                    OpKind::Subtract => a.plus(&b.negated())?,
+                    _ => return None,
+                })
+            }
             (OpKind::Multiply, Fact::Score(score), Fact::Sum(by))
             | (OpKind::Multiply, Fact::Sum(by), Fact::Score(score)) => {
                 Fact::Score(score.scaled(by.as_constant()?, result)?)
@@ -677,8 +659,12 @@ impl<'a> Walk<'a> {
         }
         let is_weights = sum.is_weights();
         if !is_weights {
-            let scale = self.score.as_ref()?.scale;
-            same_factor(sum.gradient_of_scores()?, scale).then_some(())?;
+            let score = self.score.as_ref()?;
+            let factor = match score.before_tanh {
+                None => sum.gradient_of_scores()?,
+                Some(_) => sum.gradient_before_tanh()?,
+            };
+            same_factor(factor, score.whole_scale()).then_some(())?;
         }
         let side = match (is_weights, over_keys) {
             (true, true) => Side::Values,
@@ -754,12 +740,5 @@ impl<'a> Walk<'a> {
         self.gradient_matmuls.push(position);
         self.learn(op.first_result, Known { fact: Fact::Sum(Polynomial::gradient()), layout });
         Some(())
-    }
-}
-
-impl Score {
-    /// Scores times a number; after a mask that would scale the mask too.
-    fn scaled(self, factor: f64, of: Value) -> Option<Score> {
-        (self.masks.is_empty() && factor.is_finite()).then_some(Score { scale: self.scale * factor, of, ..self })
     }
 }

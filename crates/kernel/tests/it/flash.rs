@@ -67,8 +67,12 @@ fn plain(
                 let visible = |j: &usize| visible(j) && own(*j) != Some((true, 0.0));
                 let added = |j: usize| own(j).map_or(0.0, |(keeps, number)| if keeps { 0.0 } else { number });
                 let seen: Vec<usize> = (0..a.kv_len).filter(visible).collect();
-                let scores: Vec<f64> =
-                    seen.iter().map(|&j| dot(&q[at.clone()], &k[key(j)]) * f64::from(a.scale) + added(j)).collect();
+                let cap = a.soft_cap.map(f64::from);
+                let capped = |j: usize| {
+                    let score = dot(&q[at.clone()], &k[key(j)]) * f64::from(a.scale);
+                    cap.map_or(score, |cap| cap * (score / cap).tanh())
+                };
+                let scores: Vec<f64> = seen.iter().map(|&j| capped(j) + added(j)).collect();
                 if seen.is_empty() {
                     continue;
                 }
@@ -83,7 +87,8 @@ fn plain(
                 }
                 let inner = dot(&p.out[at.clone()], &dout[at.clone()]);
                 for (&j, w) in seen.iter().zip(&weights) {
-                    let ds = w * (dot(&dout[at.clone()], &v[key(j)]) - inner) * f64::from(a.scale);
+                    let slope = cap.map_or(1.0, |cap| 1.0 - (capped(j) / cap).powi(2));
+                    let ds = w * (dot(&dout[at.clone()], &v[key(j)]) - inner) * f64::from(a.scale) * slope;
                     for (o, x) in at.clone().zip(key(j)) {
                         p.dv[x] += w * dout[o];
                         p.dk[x] += ds * q[o];
@@ -223,6 +228,7 @@ fn attention() -> FlashAttention {
         depth: 128,
         dtype: DType::BF16,
         scale: 0.09,
+        soft_cap: None,
         causality: Causality::Causal,
         window: None,
         segments: Segments::One,
@@ -241,6 +247,20 @@ fn causal() {
         FlashBlockSizes { q: 128, kv_major: 384, kv: 128 },
         3,
     );
+}
+
+#[test]
+fn soft_caps() {
+    let capped = FlashAttention { soft_cap: Some(0.7), ..attention() };
+    check(&capped, BLOCKS, 20);
+    let shared = FlashAttention { q_heads: 4, kv_heads: 2, window: Some(150), ..capped.clone() };
+    check(&shared, BLOCKS, 21);
+    let mask = FlashMask { dtype: DType::I8, batch: 1, heads: 1, queries: 256, density: None };
+    check(&FlashAttention { mask: Some(mask), ..capped.clone() }, BLOCKS, 22);
+    for queries in [1, 256] {
+        let added = FlashMask { dtype: DType::F32, queries, ..mask };
+        check(&FlashAttention { mask: Some(added), ..capped.clone() }, BLOCKS, 23);
+    }
 }
 
 #[test]

@@ -9,6 +9,8 @@ const GQA: &str = include_str!("../data/recognise/gqa.mlir");
 const PLAIN: &str = include_str!("../data/recognise/plain.mlir");
 /// Multi-head latent attention as DeepSeek has it: rotary features of keys that all heads share, values of fewer features.
 const MLA: &str = include_str!("../data/recognise/mla.mlir");
+/// Scores under a soft cap as Gemma 2 has them, grouped queries and a window.
+const SOFT_CAP: &str = include_str!("../data/recognise/soft_cap.mlir");
 
 fn read(text: &str) -> Recognised {
     let module = hlo::verify(hlo::read(text.as_bytes()).unwrap()).unwrap();
@@ -47,6 +49,9 @@ fn attention_and_its_gradients_are_found() {
     check(MLA, (1, 1), "");
     let mla = "1 × 2 heads (2 KV), 128 queries, 128 keys, depth 48 (values 32), bf16, causal";
     assert_eq!(read(MLA).found[0].description, mla);
+    check(SOFT_CAP, (1, 1), "");
+    let capped = "1 × 4 heads (2 KV), 128 queries, 128 keys, depth 32, bf16, window of 40, soft cap 2";
+    assert_eq!(read(SOFT_CAP).found[0].description, capped);
     let plain = read(PLAIN);
     assert_eq!(plain.found[0].description, "1 × 4 heads (4 KV), 256 queries, 256 keys, depth 64, bf16, causal");
 }

@@ -97,6 +97,7 @@ fn attention_that_does_not_divide() {
         depth: 128,
         dtype: DType::BF16,
         scale: 1.0,
+        soft_cap: None,
         causality: Causality::Causal,
         window: None,
         segments: Segments::One,

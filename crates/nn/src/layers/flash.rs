@@ -101,7 +101,8 @@ fn attributes(mask: AttentionMask, scale: f64) -> Attrs {
         // The last two have another implementation.
         AttentionMask::Causal | AttentionMask::Full | AttentionMask::Chunk(_) | AttentionMask::Around(_) => None,
     };
-    FlashAttributes { causal: mask != AttentionMask::Full, window, scale: scale as f32, density: None }.to_attrs()
+    FlashAttributes { causal: mask != AttentionMask::Full, window, scale: scale as f32, soft_cap: None, density: None }
+        .to_attrs()
 }
 
 /// `[batch, heads, queries, head]` as `[batch, queries, kv heads, repeats, head]`.

@@ -39,6 +39,8 @@ fn attention_as_composites_gives_the_same_results() {
     // Values have fewer features than keys.
     let mla = include_str!("../../../kernel/tests/data/recognise/mla.mlir");
     let wide_mla = in_f32(mla);
+    let capped = include_str!("../../../kernel/tests/data/recognise/soft_cap.mlir");
+    let wide_capped = in_f32(capped);
     let gqa = include_str!("../../../kernel/tests/data/recognise/gqa.mlir");
     // Large scores in bf16 hang on where a program rounds them: in f32 they are compared too.
     for (name, text, size, tolerance) in [
@@ -47,6 +49,8 @@ fn attention_as_composites_gives_the_same_results() {
         ("mla", mla, 0.3, 0.03),
         ("f32", wide.as_str(), 0.3, 1e-4),
         ("f32, mla", wide_mla.as_str(), 0.3, 1e-4),
+        ("soft cap", capped, 0.3, 0.03),
+        ("f32, soft cap", wide_capped.as_str(), 1.0, 1e-4),
         ("f32, large scores", wide.as_str(), 1.0, 1e-4),
     ] {
         let before = Program::read(text.as_bytes().to_vec()).unwrap();

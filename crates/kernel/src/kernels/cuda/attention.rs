@@ -39,6 +39,9 @@ impl Attention {
         if request.operands.len() != operands {
             return refused("packed sequences and masks are not for this call".into());
         }
+        if attributes.soft_cap.is_some() {
+            return refused("it has no soft cap".into());
+        }
         if !matches!(query.dtype, DType::BF16 | DType::F16) {
             return refused(format!("it has no {}", query.dtype));
         }

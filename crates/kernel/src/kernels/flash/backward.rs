@@ -97,12 +97,12 @@ pub fn backward(attention: &FlashAttention, blocks: FlashBlockSizes, generation:
     let pairs = a.computed_pairs(&blocks);
     kernel.cost(CostEstimate {
         flops: pairs.saturating_mul(10 * depth as u64),
-        transcendentals: pairs,
+        transcendentals: pairs.saturating_mul(a.transcendentals()),
         bytes_accessed: 4 * a.q_spec().bytes() + 4 * a.kv_spec().bytes() + a.rows_spec().bytes() + a.mask_bytes(),
     });
 
     let log2_e = std::f32::consts::LOG2_E;
-    let (before_mask, scale, _) = a.scales();
+    let (_, scale, _) = a.scales();
     let factor = scale * log2_e;
     kernel.body(|k| {
         let (sharer, column) = (k.program_id(sharers), k.program_id(columns));
@@ -143,14 +143,19 @@ pub fn backward(attention: &FlashAttention, blocks: FlashBlockSizes, generation:
             let queries = k.load_part(q, &[begin, zero], [bq, depth]);
             let gradient = k.load_part(dout, &[begin, zero], [bq, depth]);
             let row = |from| k.load_part(from, &[zero, begin], [1, bq]);
-            let mut scores = k.matmul(keys, queries, TransposedRhs);
+            let mut scores = a.before_masks(k.matmul(keys, queries, TransposedRhs));
+            // How a capped score follows the one before.
+            let slope = a.soft_cap.map(|cap| {
+                let tanh = scores * (1.0 / cap);
+                k.full(DType::F32, [bk, bq], 1.0) - tanh * tanh
+            });
             let block = |of: RefId| k.load_part(of, &[zero, begin], [bk, bq]);
-            if let (Some(before), Some((own, _))) = (before_mask, mask) {
+            if let Some((own, _)) = mask.filter(|(_, mask)| mask.kind() != MaskKind::Keeps) {
                 let added = match by_key {
                     Some(by_key) => k.load(by_key).repeat(bq / LANES),
                     None => block(own).cast(DType::F32),
                 };
-                scores = scores * before + added;
+                scores = scores + added;
             }
             if edges == Edges::Inside {
                 let kept = mask.filter(|(_, mask)| mask.kind() == MaskKind::Keeps);
@@ -163,7 +168,8 @@ pub fn backward(attention: &FlashAttention, blocks: FlashBlockSizes, generation:
             let dv = k.matmul(weights.cast(a.dtype), gradient, Plain);
             k.store_part(dv_sum, &[kept_begin, zero], k.load_part(dv_sum, &[kept_begin, zero], [bk, depth]) + dv);
             let dweights = k.matmul(values, gradient, TransposedRhs);
-            let dscores = (weights * (dweights - row(inner))).cast(a.dtype);
+            let dscores = weights * (dweights - row(inner));
+            let dscores = slope.map_or(dscores, |slope| dscores * slope).cast(a.dtype);
             let dk = k.matmul(dscores, queries, Plain);
             k.store_part(dk_sum, &[kept_begin, zero], k.load_part(dk_sum, &[kept_begin, zero], [bk, depth]) + dk);
             let dq = k.matmul(dscores, keys, TransposedLhs);

@@ -65,7 +65,7 @@ fn read(
 ) -> Result<(FlashAttention, FlashBlockSizes), Error> {
     let [batch, q_heads, q_len, depth] = request.dims(KERNEL, 0)?;
     let [_, kv_heads, kv_len, _] = request.dims(KERNEL, 1)?;
-    let FlashAttributes { causal, window, scale, density } = FlashAttributes::of(request.attributes);
+    let FlashAttributes { causal, window, scale, soft_cap, density } = FlashAttributes::of(request.attributes);
     // Segments are two arrays, a mask is one.
     let (has_segments, has_mask) = match request.operands.len().saturating_sub(operands) {
         0 => (false, false),
@@ -94,6 +94,7 @@ fn read(
         depth,
         dtype: request.operands.first().map_or(DType::F32, |spec| spec.dtype),
         scale,
+        soft_cap,
         causality: if causal { Causality::Causal } else { Causality::Full },
         window,
         segments: if has_segments { Segments::Packed } else { Segments::One },
@@ -217,6 +218,19 @@ pub fn decomposition_of_gradient(attention: &FlashAttention, name: &str) -> Resu
     let group = attention.group();
     let [b, _, s, d] = t.kv_dims;
     let five = format!("tensor<{b}x{}x{group}x{s}x{d}xf32>", attention.kv_heads);
+    let (through_cap, of_scores) = match attention.soft_cap {
+        None => (String::new(), "%ds"),
+        Some(_) => (
+            format!(
+                "
+  %square = stablehlo.multiply %tanh, %tanh : {scores}
+  %one = stablehlo.constant dense<1.0> : {scores}
+  %slope = stablehlo.subtract %one, %square : {scores}
+  %ds_uncapped = stablehlo.multiply %ds, %slope : {scores}"
+            ),
+            "%ds_uncapped",
+        ),
+    };
     function(format!(
         "func.func private @{name}({args}) -> ({q}, {kv}, {kv}) {{
 {head}
@@ -234,9 +248,9 @@ pub fn decomposition_of_gradient(attention: &FlashAttention, name: &str) -> Resu
   %inner0 = stablehlo.reduce(%products init: %nothing) applies stablehlo.add across dimensions = [3] : ({q32}, tensor<f32>) -> {flat}
   %inner = stablehlo.broadcast_in_dim %inner0, dims = [0, 1, 2] : ({flat}) -> {scores}
   %less = stablehlo.subtract %dw, %inner : {scores}
-  %ds = stablehlo.multiply %weights, %less : {scores}
+  %ds = stablehlo.multiply %weights, %less : {scores}{through_cap}
   %scale = stablehlo.constant dense<{scale}> : {scores}
-  %scaled = stablehlo.multiply %ds, %scale : {scores}
+  %scaled = stablehlo.multiply {of_scores}, %scale : {scores}
   %ds_narrow = stablehlo.convert %scaled : ({scores}) -> {scores_e}
   %dq32 = stablehlo.dot_general %ds_narrow, %ks, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [2] : ({scores_e}, {wide}) -> {q32}
   %dk = stablehlo.dot_general %ds_narrow, %q, batching_dims = [0, 1] x [0, 1], contracting_dims = [2] x [2] : ({scores_e}, {q}) -> {wide32}
@@ -324,10 +338,20 @@ fn weights(a: &FlashAttention, t: &Types) -> String {
     lines.push(format!(
         "%plain = stablehlo.dot_general %q, %ks, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [3] : ({q}, {wide}) -> {scores}"
     ));
-    lines.push(format!("%factor = stablehlo.constant dense<{}> : {scores}", bits(a.scale)));
+    lines.push(format!(
+        "%factor = stablehlo.constant dense<{}> : {scores}",
+        bits(a.soft_cap.map_or(a.scale, |cap| a.scale / cap))
+    ));
     let added = a.mask.filter(|mask| mask.kind() != MaskKind::Keeps);
     let scaled = if added.is_some() { "%scaled_scores" } else { "%scores" };
-    lines.push(format!("{scaled} = stablehlo.multiply %plain, %factor : {scores}"));
+    if let Some(cap) = a.soft_cap {
+        lines.push(format!("%share = stablehlo.multiply %plain, %factor : {scores}"));
+        lines.push(format!("%tanh = stablehlo.tanh %share : {scores}"));
+        lines.push(format!("%cap = stablehlo.constant dense<{}> : {scores}", bits(cap)));
+        lines.push(format!("{scaled} = stablehlo.multiply %tanh, %cap : {scores}"));
+    } else {
+        lines.push(format!("{scaled} = stablehlo.multiply %plain, %factor : {scores}"));
+    }
     if let Some(mask) = added {
         let narrow = [mask.batch, mask.heads, mask.queries, a.kv_len];
         let (given, wide) = (tensor(mask.dtype, narrow), tensor(DType::F32, narrow));

@@ -76,12 +76,12 @@ pub fn forward(attention: &FlashAttention, blocks: FlashBlockSizes, generation: 
     let pairs = a.computed_pairs(&blocks);
     kernel.cost(CostEstimate {
         flops: pairs.saturating_mul(4 * depth as u64),
-        transcendentals: pairs,
+        transcendentals: pairs.saturating_mul(a.transcendentals()),
         bytes_accessed: 2 * a.q_spec().bytes() + 2 * a.kv_spec().bytes() + a.rows_spec().bytes() + a.mask_bytes(),
     });
 
     // Powers of two: the logarithm's base costs nothing together with the scale.
-    let (before_mask, scale, blind_below) = a.scales();
+    let (_, scale, blind_below) = a.scales();
     let factor = scale * std::f32::consts::LOG2_E;
     kernel.body(|k| {
         let column = k.program_id(columns);
@@ -104,10 +104,10 @@ pub fn forward(attention: &FlashAttention, blocks: FlashBlockSizes, generation: 
             let begin = (n * bk as i32).multiple_of(bk as u32);
             let keys = k.load_part(key, &[begin, k.i32(0)], [bk, depth]);
             let values = k.load_part(value, &[begin, k.i32(0)], [bk, depth]);
-            let mut scores = k.matmul(k.load(q), keys, TransposedRhs);
+            let mut scores = a.before_masks(k.matmul(k.load(q), keys, TransposedRhs));
             let block = |of: RefId, rows: usize| k.load_part(of, &[k.i32(0), begin], [rows, bk]);
-            if let (Some(before), Some((own, mask))) = (before_mask, mask) {
-                scores = scores * before + block(own, mask.queries.min(bq)).cast(DType::F32);
+            if let Some((own, mask)) = mask.filter(|(_, mask)| mask.kind() != MaskKind::Keeps) {
+                scores = scores + block(own, mask.queries.min(bq)).cast(DType::F32);
             }
             if edges == Edges::Inside {
                 let kept = mask.filter(|(_, mask)| mask.kind() == MaskKind::Keeps);

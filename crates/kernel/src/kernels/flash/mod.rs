@@ -11,6 +11,7 @@ use tensor::{DType, Spec};
 pub use super::PassDirection;
 use super::divisor;
 use crate::error::Error;
+use crate::writer::Val;
 pub use backward::backward;
 pub(super) use composite::{BACKWARD_MASK, FORWARD_MASK, backward_for, backward_plain, forward_for, forward_plain};
 pub use composite::{decomposition, decomposition_of_gradient, mask_for};
@@ -94,6 +95,8 @@ pub struct FlashAttention {
     pub dtype: DType,
     /// Scores are multiplied by it.
     pub scale: f32,
+    /// Soft cap: a scaled score becomes `cap * tanh(score / cap)`, before masks.
+    pub soft_cap: Option<f32>,
     /// Whether later positions are masked.
     pub causality: Causality,
     /// Sliding window: attention to so many positions, the own one included; `None`: all. Only with [`Causality::Causal`].
@@ -176,12 +179,28 @@ impl FlashAttention {
         (count <= MAX_TABLE).then_some(count)
     }
 
-    /// What scores are multiplied by before a mask is added and after it, and the largest score of a query that sees no key.
+    /// What scores are multiplied by before a mask is added or they are capped and after it, and the largest score of a query that sees
+    /// no key.
     pub(super) fn scales(&self) -> (Option<f32>, f32, f32) {
         match self.mask.map(|mask| mask.kind()) {
             Some(MaskKind::Added | MaskKind::AddedByKey) => (Some(self.scale), 1.0, BLIND_BELOW),
+            _ if self.soft_cap.is_some() => (Some(self.scale), 1.0, MASK_VALUE / 2.0),
             _ => (None, self.scale, MASK_VALUE / 2.0),
         }
+    }
+
+    /// Scores as masks meet them: where one is added, or they are capped, they are scaled before.
+    pub(super) fn before_masks<'k>(&self, scores: Val<'k>) -> Val<'k> {
+        match (self.soft_cap, self.scales().0) {
+            (Some(cap), _) => (scores * (self.scale / cap)).tanh() * cap,
+            (None, Some(scale)) => scores * scale,
+            (None, None) => scores,
+        }
+    }
+
+    /// Exponentials and the like for each pair of positions.
+    fn transcendentals(&self) -> u64 {
+        1 + u64::from(self.soft_cap.is_some())
     }
 
     /// Bytes of the mask that are read for all heads.
@@ -212,6 +231,9 @@ impl FlashAttention {
                 "causal attention of {} queries to {} keys: there must be at least as many keys as queries",
                 self.q_len, self.kv_len
             ));
+        }
+        if self.soft_cap.is_some_and(|cap| !(cap.is_finite() && cap > 0.0)) {
+            return refuse("a soft cap must be above 0".into());
         }
         if let Some(mask) = self.mask {
             let is_one_or = |size: usize, all: usize| size == 1 || size == all;
@@ -283,6 +305,7 @@ mod tests {
             depth: 128,
             dtype: DType::BF16,
             scale: 1.0,
+            soft_cap: None,
             causality: Causality::Causal,
             window: Some(1024),
             segments: Segments::One,
