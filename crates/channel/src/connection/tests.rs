@@ -149,7 +149,8 @@ fn strangers_get_nothing() {
             let accepting = scope.spawn(|| Channel::accept(socket.accept().unwrap().0, &secret('a'), CONTEXT, soon()));
             let mut stream = TcpStream::connect(address).unwrap();
             stream.write_all(bytes).unwrap();
-            stream.shutdown(Shutdown::Write).unwrap();
+            // The listener may have hung up already.
+            let _ = stream.shutdown(Shutdown::Write);
             let mut answer = Vec::new();
             let _ = stream.read_to_end(&mut answer);
             assert_eq!(answer, b"");
