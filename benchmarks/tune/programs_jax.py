@@ -1,5 +1,5 @@
 """Programs as users of JAX write them, exported as StableHLO: training steps of a GPT-2, a Llama, a Mixtral (both on one
-device and on a mesh) and a large vocabulary, and a Mixtral prefill (likewise).
+device and on a mesh), a Gemma 2 and a large vocabulary, and prefills of a Mixtral (likewise) and a DeepSeek.
 
 python programs_jax.py NAME full FOLDER writes NAME.mlir; with small it writes NAME.small.mlir, the same program at sizes that run on a CPU.
 """
@@ -41,6 +41,14 @@ MIXTRAL_ON_MESH = {
     "small": dict(MIXTRAL["small"], batch=8, heads=8, kv_heads=4, hidden=512, length=64),
 }
 MIXTRAL_TRAIN_ON_MESH = {"full": dict(MIXTRAL_ON_MESH["full"], layers=2), "small": MIXTRAL_ON_MESH["small"]}
+DEEPSEEK = {
+    "full": dict(layers=4, width=2048, heads=16, latent=512, head=128, rotary_head=64, hidden=8192, vocab=32000, batch=2, length=2048),
+    "small": dict(layers=2, width=128, heads=2, latent=64, head=32, rotary_head=16, hidden=256, vocab=256, batch=2, length=128),
+}
+GEMMA2 = {
+    "full": dict(pairs=2, width=2048, heads=8, kv_heads=4, hidden=8192, window=512, vocab=32000, batch=2, length=2048),
+    "small": dict(pairs=1, width=128, heads=4, kv_heads=2, hidden=256, window=32, vocab=256, batch=2, length=128),
+}
 VOCABULARY = {
     "full": dict(width=2048, hidden=8192, vocab=128256, batch=40, length=4096),
     "small": dict(width=128, hidden=256, vocab=512, batch=2, length=128),
@@ -269,6 +277,83 @@ def llama_gspmd(**sizes):
     return llama_mesh(**sizes)
 
 
+def deepseek(layers, width, heads, latent, head, rotary_head, hidden, vocab, batch, length):
+    """Prefill with multi-head latent attention: rotary features of keys that all heads share, values of fewer features than keys."""
+    spec = lambda *dims: jax.ShapeDtypeStruct((layers, *dims), jnp.bfloat16)
+    stacked = dict(
+        ln1=spec(width), q=spec(width, heads, head + rotary_head), latent=spec(width, latent + rotary_head), kv_norm=spec(latent),
+        kv=spec(latent, heads, 2 * head), o=spec(heads, head, width), ln2=spec(width), gate=spec(width, hidden),
+        up=spec(width, hidden), down=spec(hidden, width),
+    )
+
+    def layer(x, p):
+        b, t, _ = x.shape
+        h = rms_norm(x, p["ln1"])
+        q, q_rotary = jnp.split(jnp.einsum("btd,dhk->bthk", h, p["q"]), [head], -1)
+        compressed, k_rotary = jnp.split(h @ p["latent"], [latent], -1)
+        k, v = jnp.split(jnp.einsum("btr,rhk->bthk", rms_norm(compressed, p["kv_norm"]), p["kv"]), 2, -1)
+        shared = jnp.broadcast_to(rotary(k_rotary[:, :, None]), (b, t, heads, rotary_head))
+        q, k = jnp.concatenate([q, rotary(q_rotary)], -1), jnp.concatenate([k, shared], -1)
+        scores = jnp.einsum("bqhd,bkhd->bhqk", q, k).astype(jnp.float32) * (head + rotary_head) ** -0.5
+        scores = scores + jnp.triu(jnp.full((t, t), -jnp.inf), 1)
+        weights = jax.nn.softmax(scores, -1).astype(x.dtype)
+        x = x + jnp.einsum("bqhd,hdo->bqo", jnp.einsum("bhqk,bkhd->bqhd", weights, v), p["o"])
+        h = rms_norm(x, p["ln2"])
+        return x + (jax.nn.silu(h @ p["gate"]) * (h @ p["up"])) @ p["down"], None
+
+    def prefill(embedding, stacked, tokens):
+        x, _ = jax.lax.scan(layer, embedding[tokens], stacked)
+        return x[:, -1] @ embedding.T
+
+    embedding = jax.ShapeDtypeStruct((vocab, width), jnp.bfloat16)
+    return jax.jit(prefill), (embedding, stacked, jax.ShapeDtypeStruct((batch, length), jnp.int32))
+
+
+def gemma2(pairs, width, heads, kv_heads, hidden, window, vocab, batch, length):
+    """One step of training: a local layer and a global one in turns, soft caps of scores and logits, norms around each block, remat."""
+    head, group = width // heads, heads // kv_heads
+    spec = lambda *dims: jax.ShapeDtypeStruct((pairs, 2, *dims), jnp.bfloat16)
+    stacked = dict(
+        ln1=spec(width), q=spec(width, heads * head), kv=spec(width, 2 * kv_heads * head), o=spec(heads * head, width),
+        after1=spec(width), ln2=spec(width), gate=spec(width, hidden), up=spec(width, hidden), down=spec(hidden, width),
+        after2=spec(width),
+    )
+
+    def attention(p, x, seen):
+        b, t, _ = x.shape
+        q = rotary((x @ p["q"]).reshape(b, t, heads, head)).reshape(b, t, kv_heads, group, head) * head**-0.5
+        k, v = (y.reshape(b, t, kv_heads, head) for y in jnp.split(x @ p["kv"], 2, -1))
+        scores = jnp.einsum("bqkgd,bskd->bkgqs", q, rotary(k), preferred_element_type=jnp.float32)
+        scores = 50 * jnp.tanh(scores / 50)
+        weights = jax.nn.softmax(jnp.where(seen, scores, -2.3819763e38), -1).astype(x.dtype)
+        return jnp.einsum("bkgqs,bskd->bqkgd", weights, v).reshape(b, t, width) @ p["o"]
+
+    @jax.checkpoint
+    def pair(x, both):
+        apart = jnp.arange(x.shape[1])[:, None] - jnp.arange(x.shape[1])
+        for n, seen in enumerate([(apart >= 0) & (apart < window), apart >= 0]):
+            p = jax.tree.map(lambda w: w[n], both)
+            x = x + rms_norm(attention(p, rms_norm(x, 1 + p["ln1"]), seen), 1 + p["after1"])
+            h = rms_norm(x, 1 + p["ln2"])
+            x = x + rms_norm((jax.nn.gelu(h @ p["gate"]) * (h @ p["up"])) @ p["down"], 1 + p["after2"])
+        return x, None
+
+    def loss(params, tokens):
+        x, _ = jax.lax.scan(pair, params["embed"][tokens] * jnp.bfloat16(width**0.5), params["layers"])
+        logits = (rms_norm(x, 1 + params["final"]) @ params["embed"].T).astype(jnp.float32)
+        logits = 30 * jnp.tanh(logits / 30)
+        picked = jnp.take_along_axis(logits, jnp.roll(tokens, -1, 1)[..., None], -1)[..., 0]
+        return (jax.nn.logsumexp(logits, -1) - picked).mean()
+
+    def step(params, tokens):
+        value, gradient = jax.value_and_grad(loss)(params, tokens)
+        return jax.tree.map(lambda p, g: (p - 1e-2 * g).astype(p.dtype), params, gradient), value
+
+    own = lambda *dims: jax.ShapeDtypeStruct(dims, jnp.bfloat16)
+    params = dict(embed=own(vocab, width), final=own(width), layers=stacked)
+    return jax.jit(step), (params, jax.ShapeDtypeStruct((batch, length), jnp.int32))
+
+
 def vocabulary(width, hidden, vocab, batch, length):
     """One step of training in which logits fill the memory: one layer, a tied embedding, logsumexp less the label's logit."""
     spec = lambda *dims: jax.ShapeDtypeStruct(dims, jnp.float32)
@@ -289,6 +374,8 @@ def vocabulary(width, hidden, vocab, batch, length):
 
 
 PROGRAMS = {
+    "deepseek": (deepseek, DEEPSEEK),
+    "gemma2": (gemma2, GEMMA2),
     "gpt2": (gpt2, GPT2),
     "llama_gspmd": (llama_gspmd, LLAMA_MESH),
     "llama_mesh": (llama_mesh, LLAMA_MESH),

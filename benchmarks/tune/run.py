@@ -21,6 +21,8 @@ PROGRAMS = {
     "mixtral_train": ("jax", "Mixtral, training step, 2 layers of 2048, 8 experts, 2048 tokens, bf16"),
     "mixtral_mesh": ("jax", "Mixtral, prefill, 4 layers of 2048, 8 experts, 16 × 2048 on 2 × 4 devices", "v6e-8"),
     "mixtral_train_mesh": ("jax", "Mixtral, training step, 2 layers of 2048, 8 experts, 16 × 2048 on 2 × 4 devices, bf16", "v6e-8"),
+    "deepseek": ("jax", "DeepSeek, prefill, 4 layers of 2048, multi-head latent attention, 2 × 2048"),
+    "gemma2": ("jax", "Gemma 2, training step, 4 layers of 2048, soft caps and windows, 2 × 2048, bf16"),
     "vocabulary": ("jax", "vocabulary of 128,256, training step, one layer of 2048, 40 × 4096"),
     "vit": ("torch", "ViT-B/16 of transformers, 32 images of 224, f32"),
     "unet": ("torch", "diffusion U-Net, 2 × 64 × 64 latents, self- and cross-attention, f32"),
