@@ -215,6 +215,20 @@ fn built_from(package: &str) -> BTreeSet<String> {
     text.lines().filter_map(|line| line.split(' ').next()).map(str::to_string).collect()
 }
 
+/// README's first command is `cargo run`: with several binaries in the workspace cargo runs the one that is named.
+#[test]
+fn cargo_run_means_tpu() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--locked", "--offline"])
+        .current_dir(repository())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let named: Vec<&str> = text.split("\"default_run\":\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(named, ["tpu"]);
+}
+
 /// A plan asks the compiler about a program: it needs no layers, no files of weights, no texts, no images and no network.
 #[test]
 fn plan_needs_no_models_and_no_network() {
