@@ -44,9 +44,9 @@ def load(path, backend):
 
 def samples(specs, positive):
     random = np.random.default_rng(0)
-    types = {"f32": np.float32, "bf16": jax.numpy.bfloat16, "i32": np.int32, "i64": np.int64, "i1": np.bool_}
+    types = {"f32": np.float32, "bf16": jax.numpy.bfloat16, "i32": np.int32, "i64": np.int64, "ui32": np.uint32, "i1": np.bool_}
     for shape, name in specs:
-        if name.startswith("i"):
+        if name.startswith(("i", "ui")):
             yield random.integers(0, 2 if name == "i1" else 8, shape).astype(types[name])
         else:
             yield (0.1 * random.uniform(0 if positive else -1, 1, shape)).astype(types[name])
