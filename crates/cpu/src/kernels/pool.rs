@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use super::machine::FlushDenormals;
 use crate::recorder::{self, Tag};
 
-/// How long an idle worker looks for the next job before it sleeps: longer than the serial work between two kernels of
-/// one program, short enough that an idle process takes no processor time.
+/// How long a thread that waits looks without yielding: longer than the serial work between two kernels of one program.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// How long a caller whose workers are not done yields before it sleeps, if yielding is quick.
+/// How long a thread that waits yields before it sleeps, if yielding is quick: longer than what a caller does between two
+/// programs, short enough that an idle process takes no processor time.
 const YIELD: Duration = Duration::from_millis(1);
 
 /// A yield that takes longer than this went to another process: the machine is busy, and the worker may wait for long.
@@ -178,17 +178,7 @@ impl Shared {
     fn wait_for_workers(&self) {
         let is_done = || self.state.load(Ordering::SeqCst) & INSIDE == 0;
         let mut waiting = Waiting::new();
-        while !is_done() && waiting.spin() {}
-        let since = Instant::now();
-        let mut before = since;
-        while !is_done() {
-            std::thread::yield_now();
-            let now = Instant::now();
-            if now - before > SLOW_YIELD || now - since > YIELD {
-                break;
-            }
-            before = now;
-        }
+        while !is_done() && waiting.looks_again() {}
         if is_done() {
             return;
         }
@@ -277,7 +267,7 @@ impl Shared {
             if self.stop.load(Ordering::SeqCst) {
                 return None;
             }
-            if waiting.spin() {
+            if waiting.looks_again() {
                 continue;
             }
             let guard = self.lock_sleep();
@@ -309,8 +299,9 @@ impl Waiting {
         Waiting { turns: 0, since: None }
     }
 
-    /// Waits a few cycles; false when it has been called for longer than [`SPIN`].
-    fn spin(&mut self) -> bool {
+    /// Waits a few cycles, and lets other processes run when it has been called for longer than [`SPIN`]. False when it is
+    /// time to sleep.
+    fn looks_again(&mut self) -> bool {
         const TURNS_BETWEEN_CLOCKS: u32 = 16;
         std::hint::spin_loop();
         self.turns += 1;
@@ -318,7 +309,13 @@ impl Waiting {
             return true;
         }
         self.turns = 0;
-        self.since.get_or_insert_with(Instant::now).elapsed() < SPIN
+        let now = Instant::now();
+        let waited = now - *self.since.get_or_insert(now);
+        if waited < SPIN {
+            return true;
+        }
+        std::thread::yield_now();
+        waited < YIELD && now.elapsed() < SLOW_YIELD
     }
 }
 
