@@ -55,7 +55,9 @@ impl Cpu {
     fn of(machine: Machine, threads: Option<usize>) -> Arc<Cpu> {
         let available = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = threads.unwrap_or_else(available).max(1);
-        Arc::new(Cpu { cores: Cores { machine, pool: Pool::new(threads) }, memory: Arena::new() })
+        let pool = Pool::new(threads);
+        let machine = machine.with_threads(pool.threads());
+        Arc::new(Cpu { cores: Cores { machine, pool }, memory: Arena::new() })
     }
 
     /// Where arrays come from.

@@ -181,6 +181,7 @@ impl Plan {
         let (operand, to) = (operand.get().cast_const(), to.get());
         let level = Level::of(&cores.machine);
         let store = if self.bytes >= STREAM_BYTES { Store::Streaming } else { Store::Cached };
+        let store = store.on(&cores.machine);
         if let Order::Line { unit, index, component } = self.order {
             // SAFETY: the caller's promise; places are clamped.
             return unsafe { line(level, unit, index, component, operand, indices.get(), to, vectors) };
@@ -267,8 +268,7 @@ unsafe fn windows(
 ) {
     for (i, (&from, &at)) in froms.iter().zip(tos).enumerate() {
         if let Some(&ahead) = froms.get(i + AHEAD) {
-            let ahead = operand.wrapping_offset(ahead);
-            (0..bytes.min(1024)).step_by(64).for_each(|at| runs::prefetch(ahead.wrapping_add(at)));
+            runs::prefetch_run(operand.wrapping_offset(ahead), bytes.min(1024));
         }
         // SAFETY: the caller's promise.
         unsafe { runs::run(level, store, operand.wrapping_offset(from), to.wrapping_offset(at), bytes) };

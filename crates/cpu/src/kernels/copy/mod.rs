@@ -292,7 +292,11 @@ impl Plan {
         let from = from.wrapping_offset(self.from_offset);
         let to = to.wrapping_offset(self.to_offset);
         let level = runs::Level::of(machine);
-        let store = self.store;
+        let store = match self.body {
+            // Columns that become rows lie too far apart to be asked for early.
+            Body::Transpose { .. } => self.store,
+            _ => self.store.on(machine),
+        };
         match self.body {
             Body::Run { bytes } => self.each(items, from, to, bytes, |from, to, at, bytes| {
                 // SAFETY: a piece lies within the run the caller vouches for.

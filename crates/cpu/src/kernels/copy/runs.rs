@@ -8,9 +8,22 @@ use super::super::machine::Machine;
 pub(crate) enum Store {
     /// Through the caches.
     Cached,
+    /// Through the caches, which are asked for the places of later results early.
+    Ahead,
     /// Around the caches, where the machine can and the alignment allows it. `finish` must follow.
     Streaming,
 }
+
+impl Store {
+    /// How a machine stores results that are to go around the caches.
+    #[inline]
+    pub(crate) fn on(self, machine: &Machine) -> Store {
+        if self == Store::Streaming && machine.stores_near { Store::Ahead } else { self }
+    }
+}
+
+/// How far before a result its place is asked for, with [`Store::Ahead`].
+const STORES_AHEAD: usize = 1024;
 
 /// The widest vectors a copy may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +76,25 @@ pub(crate) fn prefetch(at: *const u8) {
     let _ = at;
 }
 
+/// Asks for the lines of a run.
+#[inline(always)]
+pub(crate) fn prefetch_run(at: *const u8, bytes: usize) {
+    (0..bytes).step_by(64).for_each(|line| prefetch(at.wrapping_add(line)));
+}
+
+/// Runs that are copied before one whose start is asked for: memory answers by then.
+const ROWS_AHEAD: isize = 4;
+/// Bytes of a run that are asked for; processors follow longer runs by themselves.
+const BYTES_AHEAD: usize = 512;
+
+/// Asks for the run that is copied [`ROWS_AHEAD`] runs after this one, where processors do not foresee it.
+#[inline(always)]
+fn prefetch_row(from: *const u8, from_step: isize, bytes: usize) {
+    if from_step != bytes as isize {
+        prefetch_run(from.wrapping_offset(ROWS_AHEAD.wrapping_mul(from_step)), bytes.min(BYTES_AHEAD));
+    }
+}
+
 /// Copies one run.
 ///
 /// # Safety
@@ -96,6 +128,7 @@ pub(crate) unsafe fn rows(
             Level::Portable => {
                 let (mut from, mut to) = (from, to);
                 for _ in 0..count {
+                    prefetch_row(from, from_step, bytes);
                     std::ptr::copy_nonoverlapping(from, to, bytes);
                     (from, to) = (from.wrapping_offset(from_step), to.wrapping_offset(to_step));
                 }
@@ -262,6 +295,7 @@ mod x86 {
         to_step: isize,
     ) {
         for _ in 0..count {
+            super::prefetch_row(from, from_step, bytes);
             // SAFETY: one of the runs the caller vouches for.
             unsafe { run_avx2(store, from, to, bytes) };
             (from, to) = (from.wrapping_offset(from_step), to.wrapping_offset(to_step));
@@ -307,6 +341,9 @@ mod x86 {
                 }
             } else {
                 while at + 32 <= bytes {
+                    if store == Store::Ahead {
+                        super::prefetch(to.wrapping_add(at + super::STORES_AHEAD));
+                    }
                     _mm256_storeu_si256(to.add(at).cast(), _mm256_loadu_si256(from.add(at).cast()));
                     at += 32;
                 }
@@ -339,11 +376,13 @@ mod x86 {
             return;
         }
         for _ in 0..count {
+            super::prefetch_row(from, from_step, bytes);
             // SAFETY: one of the runs the caller vouches for, longer than a vector.
             unsafe {
                 match store {
-                    Store::Streaming => run_avx512::<true>(from, to, bytes),
-                    Store::Cached => run_avx512::<false>(from, to, bytes),
+                    Store::Cached => run_avx512::<false, false>(from, to, bytes),
+                    Store::Ahead => run_avx512::<false, true>(from, to, bytes),
+                    Store::Streaming => run_avx512::<true, false>(from, to, bytes),
                 }
             }
             (from, to) = (from.wrapping_offset(from_step), to.wrapping_offset(to_step));
@@ -354,7 +393,7 @@ mod x86 {
     /// As `run`, on a machine with AVX-512 F, BW and VL; `bytes` is at least 64.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     #[inline]
-    unsafe fn run_avx512<const STREAM: bool>(from: *const u8, to: *mut u8, bytes: usize) {
+    unsafe fn run_avx512<const STREAM: bool, const AHEAD: bool>(from: *const u8, to: *mut u8, bytes: usize) {
         // SAFETY: every access lies within the run: the last vector is placed to end with it.
         unsafe {
             // A cached store to a line that is being streamed stalls both: ends get one only where they need it.
@@ -372,6 +411,9 @@ mod x86 {
                 }
             };
             while at + 256 <= bytes {
+                if AHEAD {
+                    super::prefetch_run(to.wrapping_add(at + super::STORES_AHEAD), 256);
+                }
                 let (a, b, c, d) = (load(at), load(at + 64), load(at + 128), load(at + 192));
                 put(at, a);
                 put(at + 64, b);

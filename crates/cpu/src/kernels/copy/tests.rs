@@ -23,8 +23,9 @@ impl Numbers {
 /// This machine with all, fewer, and none of its instruction sets; one thread and several.
 pub(crate) fn all_cores() -> Vec<Cores> {
     let full = Machine::detect();
-    let machines = [full, Machine { avx2: full.avx2, ..Machine::portable() }, Machine::portable()];
-    machines.into_iter().zip([3, 1, 2]).map(|(machine, n)| Cores { machine, pool: Pool::new(n) }).collect()
+    let otherwise = Machine { stores_near: !full.stores_near, ..full };
+    let machines = [full, otherwise, Machine { avx2: full.avx2, ..otherwise }, Machine::portable()];
+    machines.into_iter().zip([3, 1, 1, 2]).map(|(machine, n)| Cores { machine, pool: Pool::new(n) }).collect()
 }
 
 /// Every index of a shape in row-major order.
