@@ -440,7 +440,12 @@ def main():
             return [solve(cases[at], *arguments) for at, arguments in zip(numbers, given)]
 
         # Compiled for the sake of speed of the compiler, not of the code.
-        options = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+        options = {
+            "xla_backend_optimization_level": 0,
+            "xla_llvm_disable_expensive_passes": True,
+            "xla_cpu_use_fusion_emitters": False,
+            "xla_cpu_parallel_codegen_split_count": 1,
+        }
         for at, solved in zip(numbers, jax.jit(solve_all, compiler_options=options)(given)):
             for name, array in solved.items():
                 results[f"{at}_{name}"] = array

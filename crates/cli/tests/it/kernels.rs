@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use chips::Generation;
-use cpu::interpret::{Interpreter, InterpreterValue, TensorValue};
+use cpu::{Array, Compiled, Cpu, EngineOptions};
 use hlo::{Func, Verified, Visibility};
 use kernel::composites;
 use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
@@ -293,9 +293,12 @@ fn run(func: &Func, operands: &[Literal]) -> Vec<Literal> {
     func.visibility = Visibility::Public;
     let module = hlo::Module { funcs: vec![func.clone()], ..hlo::Module::default() };
     let module = hlo::verify(module).unwrap();
-    let values = operands.iter().map(|literal| InterpreterValue::Tensor(TensorValue::from_literal(literal))).collect();
-    let results = Interpreter::new(&module, Default::default()).run(&func.name, values).unwrap();
-    results.iter().map(|value| value.tensor().unwrap().to_literal().unwrap()).collect()
+    let cpu = Cpu::new(Some(1));
+    let options = EngineOptions { entry: Some(&func.name), ..EngineOptions::default() };
+    let compiled = Compiled::from_module(&cpu, module, &options).unwrap();
+    let operands = operands.iter().map(|literal| Array::from_literal(cpu.memory(), literal).unwrap()).collect();
+    let results = compiled.run(vec![operands], &Default::default()).unwrap();
+    results[0].iter().map(Array::to_literal).collect()
 }
 
 fn floats(literal: &Literal) -> Vec<f64> {

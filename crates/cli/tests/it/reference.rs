@@ -12,19 +12,21 @@ fn slice_of(topology: &str) -> String {
     topology.to_string()
 }
 
-/// Compiles every program a `reference.json` lists, from text and from bytecode, and compares every figure.
+/// Compiles every program a `reference.json` lists, from bytecode or from text and bytecode, and compares every figure.
 pub(crate) fn check_against(bench: &Bench, folder: &Path) {
     let reference: serde_json::Value =
         serde_json::from_slice(&std::fs::read(folder.join("reference.json")).unwrap()).unwrap();
     let cases = reference["cases"].as_array().unwrap();
     assert!(!cases.is_empty());
-    for case in cases {
+    for (at, case) in cases.iter().enumerate() {
         let name = case["name"].as_str().unwrap();
         let slice = slice_of(case["topology"].as_str().unwrap());
         let partitions = case["num_partitions"].to_string();
         let partitioner = if case["shardy"] == true { "shardy" } else { "gspmd" };
         let mut fingerprints = Vec::new();
-        for file in [&case["file"], &case["bytecode"]] {
+        // The compiler takes seconds for each: of most programs the form that is sent in practice, of every third the text too.
+        let forms = if at.is_multiple_of(3) { 2 } else { 1 };
+        for file in [&case["bytecode"], &case["file"]].into_iter().take(forms) {
             let Some(file) = file.as_str() else { continue };
             let program = folder.join(file);
             let record = bench.json(&[
