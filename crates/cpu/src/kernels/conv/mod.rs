@@ -18,6 +18,7 @@ mod pixels;
 mod pointwise;
 mod scratch;
 mod shape;
+mod shares;
 #[cfg(test)]
 mod tests;
 
@@ -292,6 +293,24 @@ impl Plan {
         cores: &Cores,
     ) {
         let problem = &self.problem;
+        let is_plain =
+            packed.is_none() && finish.is_none() && matches!(self.form, Form::Pixels(Mix::Features) | Form::Batches);
+        if is_plain && self.output_writes().is_some() {
+            let shares = shares::shares::<T>(problem, cores.pool.threads());
+            if shares > 1 {
+                let convolve = |problem: &Problem, input: *const T, filter: *const T, output: *mut T| {
+                    // SAFETY: the arrays of a share, by the caller's promise.
+                    unsafe {
+                        match &self.form {
+                            Form::Batches => batches::run(problem, input, filter, output, cores),
+                            _ => pixels::run(problem, Mix::Features, input, filter, None, output, None, cores),
+                        }
+                    }
+                };
+                // SAFETY: the caller's promise.
+                return unsafe { shares::run(problem, shares, [input, filter], output, cores, &convolve) };
+            }
+        }
         let mix = match &self.form {
             // SAFETY: the caller's promise.
             Form::Zero => return unsafe { zero(problem, output) },

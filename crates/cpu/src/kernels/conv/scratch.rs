@@ -37,10 +37,12 @@ pub(super) enum Piece {
     Filter,
     /// A part of the filter in the order of the kernel, made and used by one thread.
     Panels,
+    /// Sums of shares of the input features.
+    Sums,
 }
 
 thread_local! {
-    static PIECES: [Cell<Lines>; 4] = const { [const { Cell::new(Vec::new()) }; 4] };
+    static PIECES: [Cell<Lines>; 5] = const { [const { Cell::new(Vec::new()) }; 5] };
 }
 
 /// A thread's piece of memory on loan: it goes back when this is dropped.

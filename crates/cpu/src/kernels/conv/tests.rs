@@ -264,6 +264,29 @@ fn a_window_as_large_as_the_image_is_summed_in_blocks() {
 }
 
 #[test]
+fn shares_of_the_features_are_added() {
+    for cores in machines() {
+        for (batch, name) in [(9, "batches"), (3, "pixels")] {
+            let mut c = images(batch, 7, 17, &square(14, 12, 0));
+            c.input = Layout {
+                outer: 1,
+                feature: 14 * 14 * batch as isize,
+                spatial: vec![14 * batch as isize, batch as isize],
+            };
+            let plan = c.plan(&cores.machine).expect("there are loops for this shape");
+            assert_eq!(plan.name(), name);
+            let shares = super::shares::shares::<f32>(&plan.problem, cores.pool.threads());
+            assert_eq!(shares > 1, cores.pool.threads() > 1);
+            check(&c, &cores);
+        }
+        // Sums that are too many to be held once for each share.
+        let plan =
+            images(64, 64, 512, &square(14, 12, 0)).plan(&cores.machine).expect("there are loops for this shape");
+        assert_eq!(super::shares::shares::<f32>(&plan.problem, 2), 1);
+    }
+}
+
+#[test]
 fn zones_meet_the_taps_that_are_inside() {
     for cores in machines() {
         let direct = |c: Convolution| {
