@@ -1,10 +1,12 @@
 //! Random bits: the counter-based generators, bit for bit as XLA computes them.
 #![allow(unsafe_code)]
 
+use std::ops::Range;
+
 use tensor::DType;
 
 use super::Cores;
-use super::wide::wide;
+use super::wide::{WideLoop, wide_loop};
 use crate::footprint::{Footprint, Written, product};
 
 /// A generator.
@@ -31,6 +33,37 @@ pub(crate) struct RandomBits {
 
 /// Blocks a task makes at once: as many as vectors of the widest machine hold several times over.
 const BATCH: usize = 64;
+
+/// Blocks of an array. It is only made for arrays as [`RandomBits::run`] has them, of blocks that no one else puts.
+struct Put<'a> {
+    bits: &'a RandomBits,
+    key: [u32; 2],
+    counter: u128,
+    batches: Range<usize>,
+    /// Of the whole array.
+    blocks: usize,
+    out: *mut u8,
+}
+
+impl WideLoop for Put<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Put { bits, key, counter, batches, blocks, out } = self;
+        for batch in batches {
+            let first = batch * BATCH;
+            let taken = BATCH.min(blocks - first);
+            // SAFETY: blocks below their number fill elements of the array, each block its own.
+            unsafe {
+                match bits.algorithm {
+                    Algorithm::ThreeFry => bits.put_threefry(key, counter as u64, first, taken, out),
+                    Algorithm::Philox => bits.put_philox(key, counter, first, taken, out),
+                }
+            }
+        }
+    }
+}
 
 struct Out(*mut u8);
 // SAFETY: threads write different elements.
@@ -118,19 +151,7 @@ impl RandomBits {
         let out = &out;
         cores.pool.run(tasks, &|_, task| {
             let (begin, end) = (batches * task / tasks, batches * (task + 1) / tasks);
-            wide(&cores.machine, || {
-                for batch in begin..end {
-                    let first = batch * BATCH;
-                    let taken = BATCH.min(blocks - first);
-                    // SAFETY: blocks below their number fill elements of the array, each block its own.
-                    unsafe {
-                        match self.algorithm {
-                            Algorithm::ThreeFry => self.put_threefry(key, words[1], first, taken, out.0),
-                            Algorithm::Philox => self.put_philox(key, counter, first, taken, out.0),
-                        }
-                    }
-                }
-            });
+            wide_loop(&cores.machine, Put { bits: self, key, counter, batches: begin..end, blocks, out: out.0 });
         });
         let end = counter.wrapping_add(blocks as u128);
         words[1] = end as u64;

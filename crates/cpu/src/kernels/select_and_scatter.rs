@@ -1,12 +1,14 @@
 //! Scattering elements to the place that each window of another array selects: the gradient of pooling.
 #![allow(unsafe_code)]
 
+use std::ops::Range;
+
 use tensor::DType;
 
 use super::Cores;
 use super::loops::ir::{Compare, Fold, Inst, Lane, Reg};
 use super::scalar::{self, Combine, Program};
-use super::wide::wide;
+use super::wide::{WideLoop, wide_loop};
 use super::window::{Window, advance, dense_strides};
 use crate::footprint::{Footprint, Written, product};
 use pooling::{Pooling, Taps};
@@ -115,17 +117,16 @@ impl SelectAndScatter {
                 for piece in items * parts * task / tasks..items * parts * (task + 1) / tasks {
                     let (item, part) = (piece / parts, piece % parts);
                     let part = pooling.parts() * part / parts..pooling.parts() * (part + 1) / parts;
-                    // SAFETY: the arrays are the caller's; each part of an item is in one task.
-                    unsafe {
-                        match self.dtype {
-                            DType::F64 => {
-                                let init = f64::from_bits(init);
-                                wide(&cores.machine, || pooling.run(arrays, item, part, init, &mut taps));
-                            }
-                            _ => {
-                                let init = f32::from_bits(init as u32);
-                                wide(&cores.machine, || pooling.run(arrays, item, part, init, &mut taps));
-                            }
+                    let taps = &mut taps;
+                    // Each part of an item is in one task.
+                    match self.dtype {
+                        DType::F64 => {
+                            let init = f64::from_bits(init);
+                            wide_loop(&cores.machine, Pool { pooling, arrays, item, part, init, taps });
+                        }
+                        _ => {
+                            let init = f32::from_bits(init as u32);
+                            wide_loop(&cores.machine, Pool { pooling, arrays, item, part, init, taps });
                         }
                     }
                 }
@@ -203,6 +204,27 @@ impl SelectAndScatter {
             }
             advance(&mut index, source_dims);
         }
+    }
+}
+
+/// Windows `part` of an item. It is only made for arrays as [`SelectAndScatter::run`] has them.
+struct Pool<'a, T> {
+    pooling: &'a Pooling,
+    arrays: &'a Arrays,
+    item: usize,
+    part: Range<usize>,
+    init: T,
+    taps: &'a mut Taps,
+}
+
+impl<T: pooling::Number> WideLoop for Pool<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Pool { pooling, arrays, item, part, init, taps } = self;
+        // SAFETY: the arrays are those of the op, and no one else writes this part.
+        unsafe { pooling.run(arrays, item, part, init, taps) }
     }
 }
 

@@ -6,7 +6,7 @@ use tensor::DType;
 use super::Cores;
 use super::loops::ir::Lane;
 use super::scalar::{self, Program};
-use super::wide::wide;
+use super::wide::{WideLoop, wide_loop};
 use super::window::{advance, dense_strides};
 use crate::footprint::{Footprint, Written, product};
 
@@ -191,26 +191,11 @@ impl VariadicReduce {
                     };
                     if inner == 1 {
                         let values = std::slice::from_raw_parts(values, length);
-                        let found = wide(&cores.machine, || shape.row(values, |place| index(place, 0)));
+                        let found = wide_loop(&cores.machine, Row { shape, values, index: |place| index(place, 0) });
                         finish(0, found.filter(|_| !init.is_nan()));
                     } else {
-                        let is_numbers = wide(&cores.machine, || {
-                            best.clear();
-                            let first = std::slice::from_raw_parts(values, width);
-                            best.extend(first.iter().map(|&x| (x, 0)));
-                            let mut is_numbers = first.iter().all(|x| !x.is_nan());
-                            for place in 1..length {
-                                let row = std::slice::from_raw_parts(values.add(place * inner), width);
-                                let mut nans = false;
-                                for (best, &x) in best.iter_mut().zip(row) {
-                                    nans |= x.is_nan();
-                                    let is_better = shape.better(x, best.0);
-                                    *best = if is_better { (x, place as u32) } else { *best };
-                                }
-                                is_numbers &= !nans;
-                            }
-                            is_numbers
-                        });
+                        let rows = std::slice::from_raw_parts(values, (length - 1) * inner + width);
+                        let is_numbers = wide_loop(&cores.machine, Columns { shape, rows, width, best: &mut best });
                         for column in 0..width {
                             let (value, place) = best[column];
                             let index = match shape.indices {
@@ -297,6 +282,55 @@ impl Shape {
             Indices::Read => equal.fold(index(place), |lowest, n| lowest.min(index(n))),
         };
         Some((value, lowest))
+    }
+}
+
+/// [`Shape::row`] of one row.
+struct Row<'a, T, F> {
+    shape: Shape,
+    values: &'a [T],
+    index: F,
+}
+
+impl<T: Number, I: Index, F: Fn(usize) -> I> WideLoop for Row<'_, T, F> {
+    type Output = Option<(T, I)>;
+
+    #[inline(always)]
+    fn run(self) -> Option<(T, I)> {
+        self.shape.row(self.values, self.index)
+    }
+}
+
+/// The extremes of some columns and where they are, first of all; gives whether no element is NaN.
+struct Columns<'a, T> {
+    shape: Shape,
+    /// From the first row's first element to the last row's last.
+    rows: &'a [T],
+    width: usize,
+    best: &'a mut Vec<(T, u32)>,
+}
+
+impl<T: Number> WideLoop for Columns<'_, T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        let Columns { shape, rows, width, best } = self;
+        let first = &rows[..width];
+        best.clear();
+        best.extend(first.iter().map(|&x| (x, 0)));
+        let mut is_numbers = first.iter().all(|x| !x.is_nan());
+        for place in 1..shape.length {
+            let row = &rows[place * shape.inner..][..width];
+            let mut nans = false;
+            for (best, &x) in best.iter_mut().zip(row) {
+                nans |= x.is_nan();
+                let is_better = shape.better(x, best.0);
+                *best = if is_better { (x, place as u32) } else { *best };
+            }
+            is_numbers &= !nans;
+        }
+        is_numbers
     }
 }
 

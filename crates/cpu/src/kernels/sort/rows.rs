@@ -3,13 +3,13 @@
 
 use std::cell::Cell;
 
-use super::keys::Order;
+use super::keys::{Inverter, Order, Seen};
 use super::permute::{counts_from_zero, permute};
 use super::radix::{self, Item, Packed, Placed};
 use super::{Sort, Ties, merge};
 use crate::kernels::Cores;
 use crate::kernels::machine::Machine;
-use crate::kernels::wide::wide;
+use crate::kernels::wide::{WideLoop, wide_loop};
 
 /// Elements below which threads are not worth waking.
 const FEW: usize = 1 << 12;
@@ -167,10 +167,10 @@ unsafe fn by_keys<T: KeyItem>(
 ) -> bool {
     with_items(length, |items: &mut [T], spare| {
         let out = items.as_mut_ptr();
-        // SAFETY: the row is the caller's; one key for each of its `length` elements, as many as items.
-        let seen = wide(help.machine(), || unsafe {
-            order.keys(0, arrays.reads, base, stride, 0..length, |n, key| out.add(n).write(T::of(key)))
-        });
+        // SAFETY: one key for each of the row's `length` elements, as many as items.
+        let put = |n: usize, key| unsafe { out.add(n).write(T::of(key)) };
+        // SAFETY: the row is the caller's.
+        let seen = unsafe { keys(order, arrays, (base, stride, length), put, help) };
         if seen.lossy || seen.unordered {
             return false;
         }
@@ -179,6 +179,31 @@ unsafe fn by_keys<T: KeyItem>(
         unsafe { write_keys(order, sort.dtypes[0].size_bytes(), arrays.writes[0], (base, stride), items, help) };
         true
     })
+}
+
+/// Gives the key of each element of a row to `put`.
+///
+/// # Safety
+/// As for [`sort_row`].
+unsafe fn keys(
+    order: &Order,
+    arrays: &Arrays<'_>,
+    row: (usize, usize, usize),
+    put: impl FnMut(usize, u64),
+    help: Help<'_>,
+) -> Seen {
+    struct Keys<'a, P>(&'a Order, &'a [*const u8], (usize, usize, usize), P);
+    impl<P: FnMut(usize, u64)> WideLoop for Keys<'_, P> {
+        type Output = Seen;
+
+        #[inline(always)]
+        fn run(self) -> Seen {
+            let Keys(order, reads, (base, stride, length), put) = self;
+            // SAFETY: the row is that of the caller of `keys`.
+            unsafe { order.keys(0, reads, base, stride, 0..length, put) }
+        }
+    }
+    wide_loop(help.machine(), Keys(order, arrays.reads, row, put))
 }
 
 /// Writes the elements that keys were made of.
@@ -194,15 +219,24 @@ unsafe fn write_keys<T: Item>(
     help: Help<'_>,
 ) {
     let inverse = order.inverter();
+    struct Elements<'a, T, E, F>(&'a [T], Inverter, *mut E, usize, F);
+    impl<T: Item, E, F: Fn(u64) -> E> WideLoop for Elements<'_, T, E, F> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run(self) {
+            let Elements(items, inverse, first, stride, narrow) = self;
+            for (i, item) in items.iter().enumerate() {
+                // SAFETY: the promise of the caller of `write_keys`.
+                unsafe { first.add(i * stride).write(narrow(inverse.element(item.key()))) };
+            }
+        }
+    }
     macro_rules! each {
-        ($ty:ty) => {
-            wide(help.machine(), || {
-                for (i, item) in items.iter().enumerate() {
-                    // SAFETY: the caller's promise.
-                    unsafe { write.cast::<$ty>().add(base + i * stride).write(inverse.element(item.key()) as $ty) };
-                }
-            })
-        };
+        ($ty:ty) => {{
+            let first = write.cast::<$ty>().wrapping_add(base);
+            wide_loop(help.machine(), Elements(items, inverse, first, stride, |element| element as $ty))
+        }};
     }
     match width {
         1 => each!(u8),
@@ -232,7 +266,7 @@ unsafe fn by_packed(
         // SAFETY: as above.
         let seen = unsafe {
             match order.ties() {
-                Ties::Kept => wide(help.machine(), || order.keys(0, arrays.reads, base, stride, 0..length, put)),
+                Ties::Kept => keys(order, arrays, row, put, help),
                 Ties::Reversed => order.keys(0, arrays.reads, base, stride, (0..length).rev(), put),
             }
         };

@@ -1,13 +1,15 @@
 //! The largest elements of each row, largest first.
 #![allow(unsafe_code)]
 
+use std::ops::Range;
+
 use tensor::DType;
 
 use super::keys::Order;
 use super::{Direction, Key, Nans, SortOrder, Ties, Transform};
 use crate::footprint::{Footprint, Written, product};
 use crate::kernels::Cores;
-use crate::kernels::wide::wide;
+use crate::kernels::wide::{WideLoop, wide_loop};
 
 /// Elements that are passed over together where none is large enough.
 const CHUNK: usize = 128;
@@ -61,17 +63,32 @@ impl TopK {
         }
         if self.rows * self.length < FEW {
             // SAFETY: the rows are those of the arrays.
-            wide(&cores.machine, || unsafe { self.search(&arrays, 0, self.rows) });
+            unsafe { self.search_wide(&arrays, 0..self.rows, cores) };
             return;
         }
         let tasks = self.rows.min(4 * cores.pool.threads());
         let arrays = &arrays;
         cores.pool.run(tasks, &|_, task| {
+            let rows = self.rows * task / tasks..self.rows * (task + 1) / tasks;
             // SAFETY: as above; each row is in one task.
-            wide(&cores.machine, || unsafe {
-                self.search(arrays, self.rows * task / tasks, self.rows * (task + 1) / tasks);
-            });
+            unsafe { self.search_wide(arrays, rows, cores) };
         });
+    }
+
+    /// # Safety
+    /// As for [`TopK::search`].
+    unsafe fn search_wide(&self, arrays: &Arrays, rows: Range<usize>, cores: &Cores) {
+        struct Search<'a>(&'a TopK, &'a Arrays, Range<usize>);
+        impl WideLoop for Search<'_> {
+            type Output = ();
+
+            #[inline(always)]
+            fn run(self) {
+                // SAFETY: the promise of the caller of `search_wide`.
+                unsafe { self.0.search(self.1, self.2.start, self.2.end) }
+            }
+        }
+        wide_loop(&cores.machine, Search(self, arrays, rows));
     }
 
     /// # Safety

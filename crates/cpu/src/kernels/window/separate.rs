@@ -7,7 +7,7 @@ use super::{Arrays, ReduceWindow};
 use crate::kernels::Cores;
 use crate::kernels::loops::ir::Fold;
 use crate::kernels::machine::Machine;
-use crate::kernels::wide::wide;
+use crate::kernels::wide::{WideLoop, wide_loop};
 
 /// An element of the machine, and its folds.
 trait Number: Copy + Send + Sync {
@@ -215,7 +215,7 @@ unsafe fn all<T: Number>(
                 walk(pass, source, target, init, fold, &cores.machine);
                 std::mem::swap(&mut here, &mut there);
             }
-            wide(&cores.machine, || to.iter_mut().for_each(|x| *x = fold(init, *x)));
+            wide_loop(&cores.machine, FoldWith { to, init, fold });
         }
     });
 }
@@ -223,11 +223,46 @@ unsafe fn all<T: Number>(
 /// Folds elements into others, those of `from` so far apart; compiled for each machine, and small for that.
 #[inline(never)]
 fn fold_in<T: Number>(to: &mut [T], from: &[T], stride: usize, fold: impl Fn(T, T) -> T, machine: &Machine) {
-    wide(machine, || match stride {
-        1 => to.iter_mut().zip(from).for_each(|(to, &x)| *to = fold(*to, x)),
-        2 => to.iter_mut().zip(from.chunks(2)).for_each(|(to, x)| *to = fold(*to, x[0])),
-        stride => to.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, &x)| *to = fold(*to, x)),
-    });
+    wide_loop(machine, FoldIn { to, from, stride, fold });
+}
+
+/// What [`fold_in`] does.
+struct FoldIn<'a, T, F> {
+    to: &'a mut [T],
+    from: &'a [T],
+    stride: usize,
+    fold: F,
+}
+
+impl<T: Number, F: Fn(T, T) -> T> WideLoop for FoldIn<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let FoldIn { to, from, stride, fold } = self;
+        match stride {
+            1 => to.iter_mut().zip(from).for_each(|(to, &x)| *to = fold(*to, x)),
+            2 => to.iter_mut().zip(from.chunks(2)).for_each(|(to, x)| *to = fold(*to, x[0])),
+            stride => to.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, &x)| *to = fold(*to, x)),
+        }
+    }
+}
+
+/// Folds every element with one value.
+struct FoldWith<'a, T, F> {
+    to: &'a mut [T],
+    init: T,
+    fold: F,
+}
+
+impl<T: Number, F: Fn(T, T) -> T> WideLoop for FoldWith<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let FoldWith { to, init, fold } = self;
+        to.iter_mut().for_each(|x| *x = fold(init, *x));
+    }
 }
 
 fn walk<T: Number>(pass: &Pass, from: &[T], to: &mut [T], init: T, fold: impl Fn(T, T) -> T + Copy, machine: &Machine) {

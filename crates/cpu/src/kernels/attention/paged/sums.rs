@@ -72,6 +72,8 @@ pub(super) struct Weigh<'a> {
 }
 
 impl WideLoop for Weigh<'_> {
+    type Output = ();
+
     #[inline(always)]
     fn run(self) {
         let Weigh { sums, task, keys, base } = self;
@@ -119,6 +121,8 @@ pub(super) struct AddPart<'a> {
 }
 
 impl WideLoop for AddPart<'_> {
+    type Output = ();
+
     #[inline(always)]
     fn run(self) {
         let AddPart { sums, count, depth } = self;
@@ -164,6 +168,8 @@ pub(super) struct AddValues<'a> {
 }
 
 impl WideLoop for AddValues<'_> {
+    type Output = ();
+
     #[inline(always)]
     fn run(self) {
         let AddValues { sums, count, depth, keys, values } = self;
@@ -192,6 +198,8 @@ pub(super) struct Store<'a> {
 }
 
 impl WideLoop for Store<'_> {
+    type Output = ();
+
     #[inline(always)]
     fn run(self) {
         let Store { sums, count, shape, out } = self;
