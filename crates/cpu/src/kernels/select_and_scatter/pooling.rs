@@ -250,6 +250,13 @@ impl Taps {
     }
 }
 
+/// How far from the first of some lanes one lies, whose windows are `step` apart: `STEP` where that is not 0.
+#[inline(always)]
+fn spread<const STEP: usize>(lane: usize, step: usize) -> usize {
+    lane * if STEP == 0 { step } else { STEP }
+}
+
+// Loops over lanes are written out: closures in them became functions of their own, without the machine's vectors.
 impl<T: Number> Item<T> {
     /// Selects and scatters a line.
     ///
@@ -260,31 +267,31 @@ impl<T: Number> Item<T> {
         // SAFETY: the caller's promise.
         unsafe {
             match line.step {
-                1 => self.lanes(line, taps, |lane| lane),
-                2 => self.lanes(line, taps, |lane| lane * 2),
-                3 => self.lanes(line, taps, |lane| lane * 3),
-                step => self.lanes(line, taps, |lane| lane * step),
+                1 => self.lanes::<1>(line, taps),
+                2 => self.lanes::<2>(line, taps),
+                3 => self.lanes::<3>(line, taps),
+                _ => self.lanes::<0>(line, taps),
             }
         }
     }
 
     /// # Safety
-    /// As [`Item::line`]; `spread` multiplies by the line's step.
+    /// As [`Item::line`]; `STEP` is the line's step, or 0.
     #[inline(always)]
-    unsafe fn lanes(&self, line: Line, taps: &[usize], spread: impl Fn(usize) -> usize + Copy) {
+    unsafe fn lanes<const STEP: usize>(&self, line: Line, taps: &[usize]) {
         let mut done = 0;
         // SAFETY: lanes below the line's count.
         unsafe {
             while done + 16 <= line.count {
-                self.some::<16>(line, done, taps, spread);
+                self.some::<16, STEP>(line, done, taps);
                 done += 16;
             }
             while done + 4 <= line.count {
-                self.some::<4>(line, done, taps, spread);
+                self.some::<4, STEP>(line, done, taps);
                 done += 4;
             }
             while done < line.count {
-                self.some::<1>(line, done, taps, spread);
+                self.some::<1, STEP>(line, done, taps);
                 done += 1;
             }
         }
@@ -295,37 +302,33 @@ impl<T: Number> Item<T> {
     /// # Safety
     /// As [`Item::lanes`].
     #[inline(always)]
-    unsafe fn some<const N: usize>(
-        &self,
-        line: Line,
-        first: usize,
-        taps: &[usize],
-        spread: impl Fn(usize) -> usize + Copy,
-    ) {
+    unsafe fn some<const N: usize, const STEP: usize>(&self, line: Line, first: usize, taps: &[usize]) {
         let Some((&tap, rest)) = taps.split_first() else { return };
-        let base = line.at + spread(first);
+        let base = line.at + spread::<STEP>(first, line.step);
         // SAFETY: of all reads and writes here: lanes of the line, at its taps.
         unsafe {
             let operand = self.operand.add(base);
-            let load = |tap: usize| -> [T; N] { std::array::from_fn(|lane| *operand.add(tap + spread(lane))) };
-            let mut best = load(tap);
+            let mut best = lanes_at::<T, N, STEP>(operand.add(tap), line.step);
             let mut chosen = [0u32; N];
             for (n, &tap) in rest.iter().enumerate() {
-                let next = load(tap);
+                let next = lanes_at::<T, N, STEP>(operand.add(tap), line.step);
                 for lane in 0..N {
                     let keeps = best[lane].keeps(next[lane]);
                     best[lane] = if keeps { best[lane] } else { next[lane] };
                     chosen[lane] = if keeps { chosen[lane] } else { n as u32 + 1 };
                 }
             }
-            let source: [T; N] = std::array::from_fn(|lane| *self.source.add(line.source + first + lane));
+            let source = lanes_at::<T, N, 1>(self.source.add(line.source + first), 1);
             let write = self.write.add(base);
             if self.meets == Meets::Once {
-                let sums: [T; N] = std::array::from_fn(|lane| self.init.plus(source[lane]));
+                let mut sums = source;
+                for lane in 0..N {
+                    sums[lane] = self.init.plus(source[lane]);
+                }
                 for (n, &tap) in taps.iter().enumerate() {
                     for lane in 0..N {
                         let value = if chosen[lane] == n as u32 { sums[lane] } else { self.init };
-                        *write.add(tap + spread(lane)) = value;
+                        *write.add(tap + spread::<STEP>(lane, line.step)) = value;
                     }
                 }
                 return;
@@ -333,10 +336,26 @@ impl<T: Number> Item<T> {
             // From the last tap: of the windows of these lanes that meet an element, the first meets it with the last.
             for (n, &tap) in taps.iter().enumerate().rev() {
                 for lane in 0..N {
-                    let to = write.add(tap + spread(lane));
+                    let to = write.add(tap + spread::<STEP>(lane, line.step));
                     *to = if chosen[lane] == n as u32 { (*to).plus(source[lane]) } else { *to };
                 }
             }
         }
+    }
+}
+
+/// The elements of `N` lanes.
+///
+/// # Safety
+/// They are readable.
+#[inline(always)]
+unsafe fn lanes_at<T: Copy, const N: usize, const STEP: usize>(from: *const T, step: usize) -> [T; N] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut lanes = [*from; N];
+        for lane in 0..N {
+            lanes[lane] = *from.add(spread::<STEP>(lane, step));
+        }
+        lanes
     }
 }
