@@ -23,6 +23,7 @@ impl Store {
 }
 
 /// How far before a result its place is asked for, with [`Store::Ahead`].
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 const STORES_AHEAD: usize = 1024;
 
 /// The widest vectors a copy may use.
