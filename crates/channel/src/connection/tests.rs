@@ -190,7 +190,7 @@ fn meddled(meddle: Meddling) -> Vec<io::Result<Vec<u8>>> {
                     return;
                 }
             }
-            // So that the listener does not wait for what was held back.
+            // So that the listener does not wait for what was not passed on.
             let _ = listener.shutdown(Shutdown::Write);
         });
         let channel = Channel::connect(TcpStream::connect(at).unwrap(), &secret('a'), CONTEXT, soon()).unwrap();

@@ -295,22 +295,35 @@ impl Plan {
         let problem = &self.problem;
         let is_plain =
             packed.is_none() && finish.is_none() && matches!(self.form, Form::Pixels(Mix::Features) | Form::Batches);
-        if is_plain && self.output_writes().is_some() {
-            let shares = shares::shares::<T>(problem, cores.pool.threads());
-            if shares > 1 {
-                let convolve = |problem: &Problem, input: *const T, filter: *const T, output: *mut T| {
-                    // SAFETY: the arrays of a share, by the caller's promise.
-                    unsafe {
-                        match &self.form {
-                            Form::Batches => batches::run(problem, input, filter, output, cores),
-                            _ => pixels::run(problem, Mix::Features, input, filter, None, output, None, cores),
-                        }
-                    }
-                };
-                // SAFETY: the caller's promise.
-                return unsafe { shares::run(problem, shares, [input, filter], output, cores, &convolve) };
-            }
+        let shares = match is_plain && self.output_writes().is_some() {
+            true => shares::shares::<T>(problem, cores.pool.threads()),
+            false => 1,
+        };
+        if shares == 1 {
+            // SAFETY: the caller's promise.
+            return unsafe { self.loops(problem, [input, filter], output, packed, finish, cores) };
         }
+        let convolve = |problem: &Problem, input: *const T, filter: *const T, output: *mut T| {
+            // SAFETY: the arrays of a share, by the caller's promise.
+            unsafe { self.loops(problem, [input, filter], output, None, None, cores) }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { shares::run(problem, shares, [input, filter], output, cores, &convolve) }
+    }
+
+    /// The plan's loops over its problem, or over a share of that.
+    ///
+    /// # Safety
+    /// As [`Plan::run`], for the problem.
+    unsafe fn loops<T: Number>(
+        &self,
+        problem: &Problem,
+        [input, filter]: [*const T; 2],
+        output: *mut T,
+        packed: Option<&Packed>,
+        finish: Option<&Finish<'_>>,
+        cores: &Cores,
+    ) {
         let mix = match &self.form {
             // SAFETY: the caller's promise.
             Form::Zero => return unsafe { zero(problem, output) },
