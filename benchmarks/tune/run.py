@@ -101,6 +101,7 @@ if __name__ == "__main__":
     parser.add_argument("--only", nargs="*", default=list(PROGRAMS))
     parser.add_argument("--write", type=pathlib.Path)
     arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
     for name in arguments.only:
         tune(name, arguments)
     print(table(arguments))
